@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_CONFIG_H
+#define REPRISE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "reprise/error.h"
+#include "reprise/policy.h"
+#include "tier.h"
+
+enum rp_guarantee { RP_EXACTLY_ONCE, RP_AT_LEAST_ONCE };
+
+struct rp_property {
+    char *name, *value;
+};
+
+struct rp_properties {
+    struct rp_property *items;
+    size_t n;
+};
+
+/* One configuration file, for all services. Owns all that it points to, and one reference to the
+ * policies. Read-only once loaded. Times are in ms, sizes in bytes. */
+struct rp_config {
+    char *instance; /* names this process's members and transactions; NULL: by host name and slot */
+    enum rp_guarantee guarantee;
+    struct rp_tier tiers[RP_MAX_TIERS]; /* ascending */
+    size_t n_tiers;
+
+    struct {
+        struct rp_properties common, consumer, producer; /* librdkafka's, passed through */
+    } kafka;
+
+    struct {
+        char *prefix;
+        char *failed_tasks, *dead_letter; /* full names, made from the prefix */
+        int partitions;                   /* of topics that `topics apply` creates */
+        int replication_factor;           /* -1: as many as there are brokers, at most 3 */
+        int64_t max_message_bytes;        /* of failed-tasks; the other topics' follow from it */
+    } topics;
+
+    struct {
+        char **allow; /* globs */
+        size_t n_allow;
+    } targets;
+
+    struct {
+        char *url, *username, *password, *ca_file;
+        int64_t timeout_ms;
+        int64_t patience_ms; /* how long a record waits for a registry that is away */
+    } registry;
+
+    struct rp_service_config {
+        int workers;
+        int64_t batch;    /* records in a transaction, at most */
+        int64_t linger_ms; /* how long a transaction waits for more records */
+        int64_t drain_ms; /* from SIGTERM to the end */
+        char *listen;     /* host:port of the probes and metrics */
+        bool listen_set;  /* the file states it, so a taken port is an error */
+    } router, delayer, archiver;
+
+    int64_t clock_skew_ms;     /* router.clock_skew */
+    int64_t loop_guard;        /* router.loop_guard: tasks remembered a worker; 0: off */
+
+    int64_t prepare_ahead_ms;  /* delayer.prepare_ahead; 0: off */
+    int64_t slack_ms;          /* delayer.slack: how much earlier than needed a tier is read */
+    int64_t memory_bytes;      /* delayer.memory: of held tasks a worker; the rest goes to the spill */
+    int64_t max_held;          /* delayer.max_held: tasks held a worker, at most */
+    char *spill_dir;           /* delayer.spill_dir */
+
+    struct {
+        char *dsn; /* libpq's conninfo or URI */
+    } postgres;
+
+    struct {
+        int64_t keep_ms;       /* retention.keep */
+        int schedule_minute;   /* retention.schedule: minute of the day, UTC */
+    } retention;
+
+    struct {
+        int level; /* enum rp_log_level */
+        bool json;
+    } log;
+
+    struct rp_policies *policies;
+};
+
+/* Told of every fault in a file, in the file's order. `line` is 1-based; 0: the file as a whole. */
+typedef void rp_config_fault_fn(void *opaque, const char *file, int line, const char *text);
+
+/* Loads and checks a whole file. Every fault is told to `fault` (NULL: only the first is kept, in
+ * `err`). Fails with RP_E_CONFIG when there was any; `err` then names file, line and what was
+ * expected. `*out` is the caller's to free. */
+RP_NODISCARD int rp_config_load(const char *file, rp_config_fault_fn *fault, void *opaque,
+                                struct rp_config **out, struct rp_error *err);
+void rp_config_free(struct rp_config *config);
+
+/* Whether `name` is one of reprise's own topics (failed-tasks, dead-letter, a tier, task-events,
+ * control, each with the prefix), which are never targets. */
+bool rp_config_owns_topic(const struct rp_config *config, struct rp_bytes name);
+/* Whether an event may name this target: allowed by a glob, and not our own. */
+bool rp_config_allows_target(const struct rp_config *config, struct rp_bytes name);
+
+/* Writes the reference of all parameters: name, unit, default, limits, meaning. */
+void rp_config_print_reference(FILE *out);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_HTTP_H
+#define REPRISE_HTTP_H
+
+#include <stdbool.h>
+
+#include "metrics.h"
+#include "reprise/error.h"
+
+/* The probes and metrics of a service: /healthz (200 while the process serves), /readyz (200 or 503
+ * with a line that says why), /metrics. Runs a thread of its own. */
+struct rp_http;
+
+/* Asked for /readyz, from the server's thread: true, or false with a reason in `why`. */
+typedef bool rp_http_ready_fn(void *opaque, char *why, size_t why_size);
+
+/* Listens on "host:port"; port 0 is any free one. With `fall_back`, a taken port becomes any free
+ * one (it is logged). Logs the address. `metrics` and `opaque` are borrowed. */
+RP_NODISCARD int rp_http_start(const char *listen, bool fall_back, struct rp_metrics *metrics,
+                               rp_http_ready_fn *ready, void *opaque, struct rp_http **out,
+                               struct rp_error *err);
+void rp_http_stop(struct rp_http *http);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_REGISTRY_H
+#define REPRISE_REGISTRY_H
+
+#include <stdint.h>
+
+#include "reprise/error.h"
+
+/* A client of a Confluent-compatible schema registry. Caches what it fetched for ever (an id never
+ * changes its schema), and remembers an unknown id and an outage for a second, so that a flood of
+ * bad records is not a flood of requests. One per thread. */
+struct rp_registry;
+
+struct rp_registry_options {
+    const char *url;      /* http(s)://host[:port][/path] */
+    const char *username; /* basic authentication; NULL: none */
+    const char *password;
+    const char *ca_file;  /* NULL: the system's */
+    int64_t timeout_ms;   /* of a whole request */
+};
+
+RP_NODISCARD int rp_registry_new(const struct rp_registry_options *options,
+                                 struct rp_registry **out, struct rp_error *err);
+void rp_registry_free(struct rp_registry *registry);
+
+/* The schema of an id, as JSON, valid as long as the registry. POISON: there is no such id, or it
+ * is no Avro schema; RETRIABLE: the registry does not answer, or refuses us. */
+RP_NODISCARD int rp_registry_schema(struct rp_registry *registry, int32_t id, const char **out_json,
+                                    struct rp_error *err);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_CLI_H
+#define REPRISE_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Exit codes of `reprise`. */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILED = 1,  /* the broker, the database or the system said no */
+    CLI_USAGE = 2,   /* bad arguments or a bad configuration */
+    CLI_FAULTS = 3,  /* a check found something */
+    CLI_NOTHING = 4, /* nothing matched */
+    CLI_PARTLY = 5,  /* some of it was done */
+};
+
+struct cli_option {
+    const char *name;  /* without the dashes: "success" */
+    const char *value; /* the placeholder: "P"; NULL: a switch */
+    const char *help;
+    bool required;
+};
+
+#define CLI_MAX_OPTIONS 24
+
+/* A command's parsed arguments, borrowed from argv. */
+struct cli_args {
+    const struct cli_command *command;
+    const char *config_file; /* --config, else $REPRISE_CONFIG, else reprise.yaml; never NULL */
+    const char *values[CLI_MAX_OPTIONS]; /* by the option's place; a given switch is "" */
+    const char *const *positional;
+    size_t n_positional;
+};
+
+/* One command. The table of all of them is the only source of parsing, --help, man pages and
+ * completion. `options` ends with a NULL name. */
+struct cli_command {
+    const char *group, *name;     /* "policy" "explain"; group NULL: a command of its own ("fail") */
+    const char *positional;       /* as in the synopsis: "TYPE"; "[FILE...]"; NULL: none */
+    size_t min_positional, max_positional;
+    const char *summary;          /* one line */
+    const char *about;            /* paragraphs for --help; may be NULL */
+    const struct cli_option *options; /* NULL: none */
+    int (*run)(const struct cli_args *args); /* returns an exit code */
+};
+
+/* The value of an option, NULL where it was not given. The name must be one of the command's. */
+const char *cli_value(const struct cli_args *args, const char *option);
+
+/* Prints "reprise: ..." on stderr. */
+void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Each is defined in its cmd_*.c and listed in main.c. */
+extern const struct cli_command cmd_policy_explain, cmd_policy_check;
+extern const struct cli_command cmd_topics_apply, cmd_topics_check;
+extern const struct cli_command cmd_db_migrate, cmd_db_check;
+extern const struct cli_command cmd_fail;
+extern const struct cli_command cmd_dlq_list, cmd_dlq_show, cmd_dlq_stats;
+
+#endif
