@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reprise/task.h"
+
+#include <inttypes.h>
+
+/* The last values of the headers that are read, by name; null where there is none. */
+struct found {
+    struct rp_bytes task_id, attempt, due, first_failed_at, replay_id, fallback;
+};
+
+static void find(const struct rp_header *headers, size_t n, struct found *f)
+{
+    const struct {
+        struct rp_bytes name;
+        struct rp_bytes *value;
+    } wanted[] = {
+        {rp_str(RP_HDR_TASK_ID), &f->task_id},
+        {rp_str(RP_HDR_ATTEMPT), &f->attempt},
+        {rp_str(RP_HDR_DUE), &f->due},
+        {rp_str(RP_HDR_FIRST_FAILED_AT), &f->first_failed_at},
+        {rp_str(RP_HDR_REPLAY_ID), &f->replay_id},
+        {rp_str(RP_HDR_FALLBACK), &f->fallback},
+    };
+    const size_t n_wanted = sizeof wanted / sizeof wanted[0];
+    const size_t prefix = sizeof RP_HDR_PREFIX - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        struct rp_bytes key = headers[i].key;
+        if (key.len < prefix || memcmp(key.data, RP_HDR_PREFIX, prefix) != 0)
+            continue;
+        for (size_t w = 0; w < n_wanted; w++)
+            if (rp_bytes_equal(key, wanted[w].name))
+                *wanted[w].value = headers[i].value;
+    }
+}
+
+/* Digits and nothing else: no sign, no blank, nothing behind. */
+static int parse(struct rp_bytes text, int64_t max, int64_t *out)
+{
+    const unsigned char *s = text.data;
+    int64_t n = 0;
+    if (text.len == 0)
+        return -1;
+    for (size_t i = 0; i < text.len; i++) {
+        if (s[i] < '0' || s[i] > '9')
+            return -1;
+        int64_t digit = s[i] - '0';
+        if (n > (max - digit) / 10)
+            return -1;
+        n = 10 * n + digit;
+    }
+    *out = n;
+    return 0;
+}
+
+/* Leaves `*out` as it is when the header is not there, and when it cannot be read. */
+static int read_number(const char *name, struct rp_bytes text, int64_t min, int64_t max,
+                       int64_t *out, struct rp_error *err)
+{
+    int64_t n;
+    if (text.data == NULL)
+        return 0;
+    if (parse(text, max, &n) != 0 || n < min)
+        return rp_fail(err, RP_E_DECODE, RP_POISON,
+                       "header %s is not a whole number from %" PRId64 " to %" PRId64, name, min,
+                       max);
+    *out = n;
+    return 0;
+}
+
+int rp_reinvocation_read(const struct rp_header *headers, size_t n, struct rp_reinvocation *out,
+                         struct rp_error *err)
+{
+    struct found f = {0};
+    int64_t attempt = 0;
+    int rc = 0;
+
+    find(headers, n, &f);
+    *out = (struct rp_reinvocation){
+        .task_id = f.task_id.len > 0 ? f.task_id : RP_NULL_BYTES,
+        .due_ms = RP_NO_TIME,
+        .first_failed_at_ms = RP_NO_TIME,
+        .replay_id = f.replay_id,
+        .fallback = rp_bytes_equal(f.fallback, rp_str("1")),
+    };
+    rc |= read_number(RP_HDR_ATTEMPT, f.attempt, 1, INT32_MAX, &attempt, err);
+    rc |= read_number(RP_HDR_DUE, f.due, 0, INT64_MAX, &out->due_ms, err);
+    rc |= read_number(RP_HDR_FIRST_FAILED_AT, f.first_failed_at, 0, INT64_MAX,
+                      &out->first_failed_at_ms, err);
+    out->attempt = (int32_t)attempt;
+    return rc;
+}
+
+void rp_failed_task_begin(struct rp_failed_task *task, struct rp_bytes task_id,
+                          const struct rp_header *headers, size_t n)
+{
+    struct rp_reinvocation in;
+    /* A number that cannot be read counts as not stated: a handler must be able to report its
+     * failure whatever came with the record, and the router counts on from what it knows. */
+    (void)!rp_reinvocation_read(headers, n, &in, NULL);
+    *task = (struct rp_failed_task){
+        .task_id = in.task_id.data != NULL ? in.task_id : task_id,
+        .headers = headers,
+        .n_headers = n,
+        .attempt = in.attempt > 0 ? in.attempt : 1,
+        .first_failed_at_ms = in.first_failed_at_ms,
+        .failed_at_ms = RP_NO_TIME,
+    };
+}
