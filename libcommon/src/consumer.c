@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "consumer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+
+/* How long a leaving member waits for its revoke before it closes all the same. */
+#define LEAVE_MS 5000
+
+struct rp_consumer {
+    rd_kafka_t *rk;
+    struct rp_consumer_owner owner;
+};
+
+static void log_partitions(const char *event, const rd_kafka_topic_partition_list_t *parts)
+{
+    for (int i = 0; i < parts->cnt; i++)
+        rp_log(RP_LOG_INFO, event, rp_f_str("topic", parts->elems[i].topic),
+               rp_f_int("partition", parts->elems[i].partition));
+}
+
+static bool cooperative(const struct rp_consumer *c)
+{
+    return strcmp(rd_kafka_rebalance_protocol(c->rk), "COOPERATIVE") == 0;
+}
+
+/* `parts` NULL: nothing is assigned any more (of the eager protocol). */
+static void assign_all(struct rp_consumer *c, const rd_kafka_topic_partition_list_t *parts)
+{
+    struct rp_error err;
+    rd_kafka_resp_err_t code = rd_kafka_assign(c->rk, parts);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return;
+    (void)rp_kafka_fail(&err, code, "assign");
+    rp_log(RP_LOG_ERROR, "rebalance-failed", rp_f_str("error", err.text));
+}
+
+static void log_failure(rd_kafka_error_t *error)
+{
+    struct rp_error err;
+    if (error == NULL)
+        return;
+    (void)rp_kafka_fail_error(&err, error, "incremental assign");
+    rp_log(RP_LOG_ERROR, "rebalance-failed", rp_f_str("error", err.text));
+}
+
+static void assign(struct rp_consumer *c, rd_kafka_topic_partition_list_t *parts)
+{
+    log_partitions("partition-assigned", parts);
+    c->owner.assigned(c->owner.opaque, parts);
+    if (cooperative(c))
+        log_failure(rd_kafka_incremental_assign(c->rk, parts));
+    else
+        assign_all(c, parts);
+}
+
+static void revoke(struct rp_consumer *c, rd_kafka_topic_partition_list_t *parts)
+{
+    bool lost = rd_kafka_assignment_lost(c->rk);
+    log_partitions(lost ? "partition-lost" : "partition-revoked", parts);
+    c->owner.revoked(c->owner.opaque, parts, lost);
+    if (cooperative(c))
+        log_failure(rd_kafka_incremental_unassign(c->rk, parts));
+    else
+        assign_all(c, NULL);
+}
+
+static void rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
+                      rd_kafka_topic_partition_list_t *parts, void *opaque)
+{
+    struct rp_consumer *c = opaque;
+    c->rk = rk;
+    if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS)
+        assign(c, parts);
+    else
+        revoke(c, parts);
+}
+
+static int subscribe(rd_kafka_t *rk, char *const *topics, size_t n, struct rp_error *err)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)n);
+    for (size_t i = 0; i < n; i++)
+        rd_kafka_topic_partition_list_add(list, topics[i], RD_KAFKA_PARTITION_UA);
+    rd_kafka_resp_err_t code = rd_kafka_subscribe(rk, list);
+    rd_kafka_topic_partition_list_destroy(list);
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "subscribe");
+}
+
+static rd_kafka_conf_t *member_conf(const struct rp_config *config, const char *group,
+                                    const char *instance, bool eof, struct rp_error *err)
+{
+    rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_CONSUMER, err);
+    if (conf == NULL)
+        return NULL;
+    if (rp_kafka_conf_set(conf, "group.id", group, err) == 0 &&
+        rp_kafka_conf_set(conf, "group.instance.id", instance, err) == 0 &&
+        rp_kafka_conf_set(conf, "client.id", instance, err) == 0 &&
+        rp_kafka_conf_set(conf, "enable.partition.eof", eof ? "true" : "false", err) == 0)
+        return conf;
+    rd_kafka_conf_destroy(conf);
+    return NULL;
+}
+
+int rp_consumer_new(const struct rp_config *config, const char *group, const char *instance,
+                    char *const *topics, size_t n_topics, bool eof,
+                    const struct rp_consumer_owner *owner, struct rp_consumer **out,
+                    struct rp_error *err)
+{
+    rd_kafka_conf_t *conf = member_conf(config, group, instance, eof, err);
+    if (conf == NULL)
+        return -1;
+    struct rp_consumer *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        rd_kafka_conf_destroy(conf);
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a consumer");
+    }
+    c->owner = *owner;
+    rd_kafka_conf_set_rebalance_cb(conf, rebalance);
+    rd_kafka_conf_set_opaque(conf, c);
+    if (rp_kafka_new(RD_KAFKA_CONSUMER, conf, &c->rk, err) != 0) {
+        free(c);
+        return -1;
+    }
+    (void)rd_kafka_poll_set_consumer(c->rk);
+    if (subscribe(c->rk, topics, n_topics, err) != 0) {
+        rd_kafka_destroy(c->rk);
+        free(c);
+        return -1;
+    }
+    *out = c;
+    return 0;
+}
+
+rd_kafka_message_t *rp_consumer_poll(struct rp_consumer *c, int timeout_ms)
+{
+    return rd_kafka_consumer_poll(c->rk, timeout_ms);
+}
+
+rd_kafka_t *rp_consumer_handle(struct rp_consumer *c)
+{
+    return c->rk;
+}
+
+static bool has_assignment(rd_kafka_t *rk)
+{
+    rd_kafka_topic_partition_list_t *parts = NULL;
+    bool some = rd_kafka_assignment(rk, &parts) == RD_KAFKA_RESP_ERR_NO_ERROR && parts->cnt > 0;
+    if (parts != NULL)
+        rd_kafka_topic_partition_list_destroy(parts);
+    return some;
+}
+
+/* A static member that merely closes stays in the group until its session ends, and its partitions
+ * with it. To unsubscribe is the way to leave. */
+static void leave(struct rp_consumer *c)
+{
+    if (rd_kafka_unsubscribe(c->rk) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return;
+    int64_t end_mono_ms = rp_mono_ms() + LEAVE_MS;
+    do {
+        rd_kafka_message_t *message = rd_kafka_consumer_poll(c->rk, 20);
+        if (message != NULL)
+            rd_kafka_message_destroy(message);
+    } while (has_assignment(c->rk) && rp_mono_ms() < end_mono_ms);
+    /* The leave request goes out behind the revoke, on librdkafka's own thread. */
+    rd_kafka_message_t *message = rd_kafka_consumer_poll(c->rk, 100);
+    if (message != NULL)
+        rd_kafka_message_destroy(message);
+}
+
+void rp_consumer_close(struct rp_consumer *c)
+{
+    if (c == NULL)
+        return;
+    leave(c);
+    (void)rd_kafka_consumer_close(c->rk); /* nothing can be done about a failure */
+    rd_kafka_destroy(c->rk);
+    free(c);
+}

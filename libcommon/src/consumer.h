@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_CONSUMER_H
+#define REPRISE_CONSUMER_H
+
+#include "kafka.h"
+
+/* A static member of a consumer group, with rebalances handed to its owner in order. A process that
+ * was killed and comes back with the same `instance` takes up its partitions at once; one that
+ * leaves by rp_consumer_close gives them to the others at once. One thread. */
+struct rp_consumer;
+
+struct rp_consumer_owner {
+    void *opaque;
+    /* Partitions came. May set the offsets to start from in `parts` (they are
+     * RD_KAFKA_OFFSET_INVALID: the committed ones). Called inside rp_consumer_poll. */
+    void (*assigned)(void *opaque, rd_kafka_topic_partition_list_t *parts);
+    /* Partitions go. What is under way for them must be finished or dropped before this returns.
+     * `lost`: they may have another owner already, so nothing can be committed any more. */
+    void (*revoked)(void *opaque, const rd_kafka_topic_partition_list_t *parts, bool lost);
+};
+
+/* Joins `group` for `topics` (borrowed). `instance` is the static member's name; `eof` asks for
+ * RD_KAFKA_RESP_ERR__PARTITION_EOF. */
+RP_NODISCARD int rp_consumer_new(const struct rp_config *config, const char *group,
+                                 const char *instance, char *const *topics, size_t n_topics,
+                                 bool eof, const struct rp_consumer_owner *owner,
+                                 struct rp_consumer **out, struct rp_error *err);
+
+/* The next message or consumer error (message->err), or NULL when nothing came in `timeout_ms`.
+ * The caller destroys it. Serves rebalances; call it at least every max.poll.interval.ms. */
+rd_kafka_message_t *rp_consumer_poll(struct rp_consumer *c, int timeout_ms);
+
+rd_kafka_t *rp_consumer_handle(struct rp_consumer *c);
+
+/* Leaves the group, which calls revoked(), and frees. NULL is fine. */
+void rp_consumer_close(struct rp_consumer *c);
+
+#endif

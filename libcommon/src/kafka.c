@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kafka.h"
+
+#include <stdlib.h>
+
+#include "arena.h"
+#include "log.h"
+
+static const struct rp_property common_defaults[] = {
+    {"client.id", "reprise"},
+    /* A target that does not exist becomes a dead letter; asking for it must not create it. */
+    {"allow.auto.create.topics", "false"},
+    {"log.connection.close", "false"},
+    {"socket.nagle.disable", "true"},
+    {"reconnect.backoff.ms", "50"},
+    {"reconnect.backoff.max.ms", "2000"},
+};
+
+static const struct rp_property consumer_defaults[] = {
+    {"enable.auto.commit", "false"},
+    {"enable.auto.offset.store", "false"},
+    {"auto.offset.reset", "earliest"},
+    {"isolation.level", "read_committed"},
+    {"partition.assignment.strategy", "cooperative-sticky"},
+    /* How long the partitions of a process that died stay without an owner. One that comes back
+     * sooner takes them up at once, since members are static. */
+    {"session.timeout.ms", "10000"},
+    {"heartbeat.interval.ms", "2000"},
+    {"max.poll.interval.ms", "300000"},
+};
+
+static const struct rp_property producer_defaults[] = {
+    {"enable.idempotence", "true"},
+    {"acks", "all"},
+    /* The partitioner of Java's clients, so that a task returns to the partition it came from. */
+    {"partitioner", "murmur2_random"},
+    /* With the default of 100 ms, a transaction that begins while the one before is still being
+     * completed waits out a whole back-off. */
+    {"retry.backoff.ms", "2"},
+    /* How long a worker that died holds up the readers of what it had not committed. */
+    {"transaction.timeout.ms", "15000"},
+    /* What is too large is for the broker to say, by topic: see publisher.h. */
+    {"message.max.bytes", "1000000000"},
+};
+
+int rp_kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value,
+                      struct rp_error *err)
+{
+    char text[200];
+    if (rd_kafka_conf_set(conf, name, value, text, sizeof text) != RD_KAFKA_CONF_OK)
+        return rp_fail(err, RP_E_CONFIG, RP_FATAL, "kafka.%s: %s", name, text);
+    return 0;
+}
+
+static int set_all(rd_kafka_conf_t *conf, const struct rp_property *items, size_t n,
+                   struct rp_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rp_kafka_conf_set(conf, items[i].name, items[i].value, err) != 0)
+            return -1;
+    return 0;
+}
+
+/* librdkafka logs by syslog's levels. What it calls an error mostly mends itself, and what does not
+ * comes back to us from a call; so nothing here is above a warning. */
+static void log_line(const rd_kafka_t *rk, int level, const char *fac, const char *text)
+{
+    rp_log(level <= 4 ? RP_LOG_WARN : RP_LOG_DEBUG, "kafka-client",
+           rp_f_str("client", rk == NULL ? "-" : rd_kafka_name(rk)), rp_f_str("fac", fac),
+           rp_f_str("text", text));
+}
+
+#define SET_DEFAULTS(conf, table, err) set_all(conf, table, sizeof table / sizeof *table, err)
+
+static int fill(rd_kafka_conf_t *conf, const struct rp_config *config, enum rp_kafka_role role,
+                struct rp_error *err)
+{
+    const struct rp_properties *common = &config->kafka.common, *own = NULL;
+    if (SET_DEFAULTS(conf, common_defaults, err) != 0)
+        return -1;
+    if (role == RP_KAFKA_CONSUMER) {
+        own = &config->kafka.consumer;
+        if (SET_DEFAULTS(conf, consumer_defaults, err) != 0)
+            return -1;
+    } else if (role == RP_KAFKA_PRODUCER) {
+        own = &config->kafka.producer;
+        if (SET_DEFAULTS(conf, producer_defaults, err) != 0)
+            return -1;
+    }
+    if (set_all(conf, common->items, common->n, err) != 0)
+        return -1;
+    return own == NULL ? 0 : set_all(conf, own->items, own->n, err);
+}
+
+rd_kafka_conf_t *rp_kafka_conf(const struct rp_config *config, enum rp_kafka_role role,
+                               struct rp_error *err)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_conf_set_log_cb(conf, log_line);
+    if (fill(conf, config, role, err) == 0)
+        return conf;
+    rd_kafka_conf_destroy(conf);
+    return NULL;
+}
+
+int rp_kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **out,
+                 struct rp_error *err)
+{
+    char text[256];
+    *out = rd_kafka_new(type, conf, text, sizeof text);
+    if (*out != NULL)
+        return 0;
+    rd_kafka_conf_destroy(conf);
+    return rp_fail(err, RP_E_KAFKA, RP_FATAL, "cannot make a Kafka client: %s", text);
+}
+
+static enum rp_error_class class_of(rd_kafka_resp_err_t code)
+{
+    switch (code) {
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_INVALID_MSG:
+    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
+    case RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP:
+    case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+        return RP_POISON;
+    case RD_KAFKA_RESP_ERR__FATAL:
+    case RD_KAFKA_RESP_ERR__FENCED:
+    case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
+    case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION:
+        return RP_FATAL;
+    default:
+        return RP_RETRIABLE;
+    }
+}
+
+static enum rp_error_code code_of(rd_kafka_resp_err_t code)
+{
+    switch (code) {
+    case RD_KAFKA_RESP_ERR__FENCED:
+    case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
+    case RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH:
+        return RP_E_FENCED;
+    case RD_KAFKA_RESP_ERR__TIMED_OUT:
+    case RD_KAFKA_RESP_ERR__MSG_TIMED_OUT:
+        return RP_E_TIMEOUT;
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
+        return RP_E_RANGE;
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+        return RP_E_NOT_FOUND;
+    default:
+        return RP_E_KAFKA;
+    }
+}
+
+int rp_kafka_fail(struct rp_error *err, rd_kafka_resp_err_t code, const char *doing)
+{
+    return rp_fail(err, code_of(code), class_of(code), "%s: %s (%s)", doing,
+                   rd_kafka_err2str(code), rd_kafka_err2name(code));
+}
+
+int rp_kafka_fail_error(struct rp_error *err, rd_kafka_error_t *error, const char *doing)
+{
+    rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+    enum rp_error_class cls = rd_kafka_error_is_fatal(error) ? RP_FATAL : class_of(code);
+    (void)rp_fail(err, code_of(code), cls, "%s: %s (%s)", doing, rd_kafka_error_string(error),
+                  rd_kafka_err2name(code));
+    rd_kafka_error_destroy(error);
+    return -1;
+}
+
+int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,
+                     const struct rp_header **out, size_t *out_n, struct rp_error *err)
+{
+    rd_kafka_headers_t *list;
+    *out = NULL;
+    *out_n = 0;
+    if (rd_kafka_message_headers(message, &list) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return 0;
+    size_t n = rd_kafka_header_cnt(list);
+    struct rp_header *headers = rp_arena_alloc(arena, n * sizeof *headers);
+    if (headers == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for %zu headers", n);
+    for (size_t i = 0; i < n; i++) {
+        const char *name;
+        const void *value;
+        size_t size;
+        (void)rd_kafka_header_get_all(list, i, &name, &value, &size); /* i < n: cannot fail */
+        headers[i] = (struct rp_header){rp_str(name), {value, size}};
+    }
+    *out = headers;
+    *out_n = n;
+    return 0;
+}

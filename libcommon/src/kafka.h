@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_KAFKA_H
+#define REPRISE_KAFKA_H
+
+#include <librdkafka/rdkafka.h>
+
+#include "config.h"
+#include "reprise/task.h"
+
+enum rp_kafka_role { RP_KAFKA_CONSUMER, RP_KAFKA_PRODUCER, RP_KAFKA_ADMIN };
+
+/* The librdkafka configuration of a client: what our promises need, then the file's `kafka:`
+ * properties, the role's last. Its log goes to rp_log. The caller's to free or to hand to
+ * rd_kafka_new. NULL on failure. */
+rd_kafka_conf_t *rp_kafka_conf(const struct rp_config *config, enum rp_kafka_role role,
+                               struct rp_error *err);
+
+/* Sets one property; fails with RP_E_CONFIG and librdkafka's own words. */
+RP_NODISCARD int rp_kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value,
+                                   struct rp_error *err);
+
+/* Makes a client. Takes `conf`, also on failure. */
+RP_NODISCARD int rp_kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **out,
+                              struct rp_error *err);
+
+/* Translates librdkafka's errors: POISON for what one record or one topic is to blame for, FATAL
+ * for what stops a client for good, RETRIABLE for the rest. Return -1. */
+int rp_kafka_fail(struct rp_error *err, rd_kafka_resp_err_t code, const char *doing);
+/* Takes `error`. */
+int rp_kafka_fail_error(struct rp_error *err, rd_kafka_error_t *error, const char *doing);
+
+/* A message's headers as ours; borrowed from the message, in an array of the arena. */
+struct rp_arena;
+RP_NODISCARD int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,
+                                  const struct rp_header **out, size_t *out_n,
+                                  struct rp_error *err);
+
+#endif
