@@ -16,9 +16,11 @@ typedef bool rp_http_ready_fn(void *opaque, char *why, size_t why_size);
 
 /* Listens on "host:port"; port 0 is any free one. With `fall_back`, a taken port becomes any free
  * one (it is logged). Logs the address. `metrics` and `opaque` are borrowed. */
-RP_NODISCARD int rp_http_start(const char *listen, bool fall_back, struct rp_metrics *metrics,
+RP_NODISCARD int rp_http_start(const char *address, bool fall_back, struct rp_metrics *metrics,
                                rp_http_ready_fn *ready, void *opaque, struct rp_http **out,
                                struct rp_error *err);
+/* The address in use, "127.0.0.1:9101"; lives as long as `http`. */
+const char *rp_http_address(const struct rp_http *http);
 void rp_http_stop(struct rp_http *http);
 
 #endif

@@ -7,9 +7,9 @@
 
 #include "reprise/bytes.h"
 
-/* One line an event on stderr: time, level, event, then key=value pairs (or one JSON object).
- * Values are escaped and cut, so that nothing that came from outside breaks a line or reaches a
- * terminal raw. Never payloads or secrets. Thread-safe; a line is one write. */
+/* One line an event on stderr: time, level, service, event, then key=value pairs (or one JSON
+ * object). Values are escaped and cut, so that nothing that came from outside breaks a line or
+ * reaches a terminal raw. Never payloads or secrets. Thread-safe; a line is one write. */
 enum rp_log_level { RP_LOG_DEBUG, RP_LOG_INFO, RP_LOG_WARN, RP_LOG_ERROR };
 
 /* Call once, before threads start. */

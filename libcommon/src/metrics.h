@@ -23,7 +23,9 @@ void rp_metrics_free(struct rp_metrics *m);
 
 /* `labels` is a comma-separated list of names ("type,reason"), "" for none. For a histogram,
  * `bounds` are the upper bounds of its buckets, ascending, in the unit of the name; they are
- * copied. Lives as long as `m`. */
+ * copied. A name that is defined already gives the family it has, so that each of several workers
+ * may define its own. Never NULL: without memory, a family that is not shown. Lives as long as
+ * `m`. */
 struct rp_family *rp_metrics_family(struct rp_metrics *m, enum rp_metric_type type,
                                     const char *name, const char *help, const char *labels,
                                     size_t max_series, const double *bounds, size_t n_bounds);

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "log.h"
+
+/* A slow or idle client must not keep probes out. */
+#define MAX_CONNECTIONS 64u
+#define IDLE_SECONDS    10u
+
+struct rp_http {
+    struct MHD_Daemon *daemon;
+    struct rp_metrics *metrics;
+    rp_http_ready_fn *ready;
+    void *opaque;
+    char address[300];
+};
+
+/* Splits "host:port" and "[v6]:port"; an empty host is every address. Returns the port, or NULL. */
+static const char *split_address(const char *text, char *host, size_t size)
+{
+    const char *colon = strrchr(text, ':');
+    if (colon == NULL || colon[1] == '\0')
+        return NULL;
+    size_t n = (size_t)(colon - text);
+    if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
+        text++;
+        n -= 2;
+    }
+    if (n >= size)
+        return NULL;
+    memcpy(host, text, n);
+    host[n] = '\0';
+    return colon + 1;
+}
+
+/* A listening socket, or -1 with errno. */
+static int listen_on(const struct addrinfo *a)
+{
+    int one = 1, fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+    if (fd < 0)
+        return -1;
+    /* Not SO_REUSEPORT: two services on one port would answer each other's probes. */
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+        bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, (int)MAX_CONNECTIONS) == 0)
+        return fd;
+    int saved = errno;
+    (void)close(fd);
+    errno = saved;
+    return -1;
+}
+
+static int open_socket(const char *host, const char *port, int *out, struct rp_error *err)
+{
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *found;
+    int rc = getaddrinfo(host[0] == '\0' ? NULL : host, port, &hints, &found);
+    if (rc != 0)
+        return rp_fail(err, RP_E_INVALID, RP_FATAL, "cannot listen on %s:%s: %s", host, port,
+                       gai_strerror(rc));
+    int fd = -1, saved = 0;
+    for (const struct addrinfo *a = found; fd < 0 && a != NULL; a = a->ai_next) {
+        fd = listen_on(a);
+        saved = errno;
+    }
+    freeaddrinfo(found);
+    *out = fd;
+    if (fd >= 0)
+        return 0;
+    /* A taken port is free again one day; any other refusal is for good. */
+    return rp_fail(err, RP_E_IO, saved == EADDRINUSE ? RP_RETRIABLE : RP_FATAL,
+                   "cannot listen on %s:%s: %s", host, port, strerror(saved));
+}
+
+static int open_listener(const char *address, bool fall_back, int *out, struct rp_error *err)
+{
+    char host[256];
+    const char *port = split_address(address, host, sizeof host);
+    if (port == NULL)
+        return rp_fail(err, RP_E_INVALID, RP_FATAL, "listen address '%s' is not host:port",
+                       address);
+    if (open_socket(host, port, out, err) == 0)
+        return 0;
+    if (!fall_back || err->cls != RP_RETRIABLE)
+        return -1;
+    rp_log(RP_LOG_WARN, "listen-address-taken", rp_f_str("address", address),
+           rp_f_str("instead", "any free port"));
+    return open_socket(host, "0", out, err);
+}
+
+static void name_address(int fd, char *out, size_t size)
+{
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    char host[256] = "?", port[16] = "?";
+    if (getsockname(fd, (struct sockaddr *)&a, &len) == 0)
+        (void)getnameinfo((struct sockaddr *)&a, len, host, sizeof host, port, sizeof port,
+                          NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)snprintf(out, size, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static enum MHD_Result respond(struct MHD_Connection *c, unsigned status, const char *type,
+                               const void *body, size_t len)
+{
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(len, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
+    if (r == NULL)
+        return MHD_NO;
+    enum MHD_Result rc = MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    if (rc == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        rc = MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (rc == MHD_YES)
+        rc = MHD_queue_response(c, status, r);
+    MHD_destroy_response(r);
+    return rc;
+}
+
+static enum MHD_Result respond_text(struct MHD_Connection *c, unsigned status, const char *text)
+{
+    return respond(c, status, "text/plain; charset=utf-8", text, strlen(text));
+}
+
+static enum MHD_Result respond_ready(struct rp_http *http, struct MHD_Connection *c)
+{
+    char why[256] = "", line[sizeof why + 1];
+    if (http->ready(http->opaque, why, sizeof why))
+        return respond_text(c, MHD_HTTP_OK, "ready\n");
+    (void)snprintf(line, sizeof line, "%s\n", why);
+    return respond_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, line);
+}
+
+static enum MHD_Result respond_metrics(struct rp_http *http, struct MHD_Connection *c)
+{
+    struct rp_buf out = {0};
+    struct rp_error err;
+    enum MHD_Result rc;
+    if (rp_metrics_write(http->metrics, &out, &err) == 0)
+        rc = respond(c, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
+    else
+        rc = respond_text(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "no memory\n");
+    rp_buf_clear(&out);
+    return rc;
+}
+
+static enum MHD_Result handle(void *cls, struct MHD_Connection *c, const char *url,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **state)
+{
+    struct rp_http *http = cls;
+    (void)version, (void)upload, (void)upload_size, (void)state;
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return respond_text(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    if (strcmp(url, "/healthz") == 0)
+        return respond_text(c, MHD_HTTP_OK, "ok\n");
+    if (strcmp(url, "/readyz") == 0)
+        return respond_ready(http, c);
+    if (strcmp(url, "/metrics") == 0)
+        return respond_metrics(http, c);
+    return respond_text(c, MHD_HTTP_NOT_FOUND, "there are /healthz, /readyz and /metrics\n");
+}
+
+int rp_http_start(const char *address, bool fall_back, struct rp_metrics *metrics,
+                  rp_http_ready_fn *ready, void *opaque, struct rp_http **out, struct rp_error *err)
+{
+    int fd;
+    struct rp_http *http = calloc(1, sizeof *http);
+    if (http == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for the probes");
+    http->metrics = metrics;
+    http->ready = ready;
+    http->opaque = opaque;
+    if (open_listener(address, fall_back, &fd, err) != 0) {
+        free(http);
+        return -1;
+    }
+    name_address(fd, http->address, sizeof http->address);
+    http->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL,
+                                    handle, http, MHD_OPTION_LISTEN_SOCKET, fd,
+                                    MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS,
+                                    MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_END);
+    if (http->daemon == NULL) {
+        (void)close(fd);
+        free(http);
+        return rp_fail(err, RP_E_IO, RP_FATAL, "cannot start the probes' HTTP server");
+    }
+    rp_log(RP_LOG_INFO, "listening", rp_f_str("address", http->address));
+    *out = http;
+    return 0;
+}
+
+const char *rp_http_address(const struct rp_http *http)
+{
+    return http->address;
+}
+
+void rp_http_stop(struct rp_http *http)
+{
+    if (http == NULL)
+        return;
+    MHD_stop_daemon(http->daemon);
+    free(http);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http.h"
+#include "log.h"
+
+struct fixture {
+    struct rp_metrics *metrics;
+    struct rp_http *http;
+    bool ready;
+};
+
+static bool is_ready(void *opaque, char *why, size_t why_size)
+{
+    const struct fixture *f = opaque;
+    if (!f->ready)
+        (void)snprintf(why, why_size, "worker 2 waits for its partitions");
+    return f->ready;
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    struct rp_error err;
+    rp_log_setup(RP_LOG_ERROR, false, "http_test");
+    f = (struct fixture){.metrics = rp_metrics_new(), .ready = true};
+    *state = &f;
+    return rp_http_start("127.0.0.1:0", false, f.metrics, is_ready, &f, &f.http, &err);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    rp_http_stop(f->http);
+    rp_metrics_free(f->metrics);
+    return 0;
+}
+
+static int connect_to(const struct rp_http *http)
+{
+    const char *address = rp_http_address(http);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(strncmp(address, "127.0.0.1:", 10), 0);
+    a.sin_port = htons((uint16_t)atoi(address + 10));
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    return fd;
+}
+
+/* Sends raw bytes and returns all that comes back until the server closes. */
+static const char *exchange(const struct rp_http *http, const char *request, size_t n)
+{
+    static char answer[1 << 16];
+    int fd = connect_to(http);
+    size_t len = 0;
+    ssize_t got;
+    (void)send(fd, request, n, MSG_NOSIGNAL); /* the server may close before it has read all */
+    (void)shutdown(fd, SHUT_WR);
+    while (len < sizeof answer - 1 &&
+           (got = recv(fd, answer + len, sizeof answer - 1 - len, 0)) > 0)
+        len += (size_t)got;
+    answer[len] = '\0';
+    (void)close(fd);
+    return answer;
+}
+
+static const char *get(const struct rp_http *http, const char *method, const char *path)
+{
+    char request[256];
+    int n =
+        snprintf(request, sizeof request,
+                 "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", method, path);
+    return exchange(http, request, (size_t)n);
+}
+
+static void assert_answer(const char *answer, const char *status, const char *body)
+{
+    const char *end = strstr(answer, "\r\n\r\n");
+    assert_non_null(end);
+    assert_int_equal(strncmp(answer, "HTTP/1.1 ", 9), 0);
+    assert_int_equal(strncmp(answer + 9, status, 3), 0);
+    assert_string_equal(end + 4, body);
+}
+
+static void healthz_says_ok(void **state)
+{
+    struct fixture *f = *state;
+    assert_answer(get(f->http, "GET", "/healthz"), "200", "ok\n");
+    assert_answer(get(f->http, "GET", "/healthz?verbose=1"), "200", "ok\n");
+    assert_answer(get(f->http, "HEAD", "/healthz"), "200", "");
+}
+
+static void readyz_says_why_not(void **state)
+{
+    struct fixture *f = *state;
+    assert_answer(get(f->http, "GET", "/readyz"), "200", "ready\n");
+    f->ready = false;
+    assert_answer(get(f->http, "GET", "/readyz"), "503", "worker 2 waits for its partitions\n");
+}
+
+static void metrics_are_prometheus_text(void **state)
+{
+    struct fixture *f = *state;
+    (void)rp_metrics_family(f->metrics, RP_COUNTER, "c_total", "C.", "", 1, NULL, 0);
+    const char *answer = get(f->http, "GET", "/metrics");
+    assert_non_null(strstr(answer, "text/plain; version=0.0.4"));
+    assert_answer(answer, "200", "# HELP c_total C.\n# TYPE c_total counter\nc_total 0\n");
+}
+
+static void an_unknown_path_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    assert_answer(get(f->http, "GET", "/../etc/passwd"), "404",
+                  "there are /healthz, /readyz and /metrics\n");
+}
+
+static void other_methods_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    const char *answer = get(f->http, "DELETE", "/metrics");
+    assert_non_null(strstr(answer, "Allow: GET, HEAD\r\n"));
+    assert_answer(answer, "405", "only GET and HEAD\n");
+    static const char post[] = "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
+                               "Connection: close\r\n\r\nhello";
+    assert_answer(exchange(f->http, post, sizeof post - 1), "405", "only GET and HEAD\n");
+}
+
+static void garbage_does_no_harm(void **state)
+{
+    struct fixture *f = *state;
+    static char garbage[200000];
+    memset(garbage, 'A', sizeof garbage);
+    (void)exchange(f->http, garbage, sizeof garbage);
+    memset(garbage, 0, sizeof garbage);
+    (void)exchange(f->http, garbage, sizeof garbage);
+    (void)exchange(f->http, "GET", 3);
+    (void)exchange(f->http, "\r\n\r\n\r\n", 6);
+    (void)exchange(f->http, "", 0);
+    assert_answer(get(f->http, "GET", "/healthz"), "200", "ok\n");
+}
+
+static void idle_connections_do_not_keep_a_probe_out(void **state)
+{
+    struct fixture *f = *state;
+    int fds[20];
+    for (int i = 0; i < 20; i++)
+        fds[i] = connect_to(f->http);
+    assert_answer(get(f->http, "GET", "/healthz"), "200", "ok\n");
+    for (int i = 0; i < 20; i++)
+        (void)close(fds[i]);
+}
+
+static void a_taken_default_port_becomes_a_free_one(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_http *second;
+    struct rp_error err;
+    const char *taken = rp_http_address(f->http);
+    assert_int_equal(rp_http_start(taken, true, f->metrics, is_ready, f, &second, &err), 0);
+    assert_string_not_equal(rp_http_address(second), taken);
+    assert_answer(get(second, "GET", "/healthz"), "200", "ok\n");
+    rp_http_stop(second);
+}
+
+static void a_taken_configured_port_is_an_error(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_http *second;
+    struct rp_error err;
+    assert_int_equal(
+        rp_http_start(rp_http_address(f->http), false, f->metrics, is_ready, f, &second, &err), -1);
+    assert_int_equal(err.code, RP_E_IO);
+    assert_non_null(strstr(err.text, "in use"));
+}
+
+static void an_address_that_is_none_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const bad[] = {"", "localhost", "localhost:", "[::1", "127.0.0.1:http-no"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct rp_http *http;
+        struct rp_error err;
+        assert_int_equal(rp_http_start(bad[i], true, f->metrics, is_ready, f, &http, &err), -1);
+        assert_int_equal(err.code, RP_E_INVALID);
+    }
+}
+
+#define HTTP_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        HTTP_TEST(healthz_says_ok),
+        HTTP_TEST(readyz_says_why_not),
+        HTTP_TEST(metrics_are_prometheus_text),
+        HTTP_TEST(an_unknown_path_is_not_found),
+        HTTP_TEST(other_methods_are_refused),
+        HTTP_TEST(garbage_does_no_harm),
+        HTTP_TEST(idle_connections_do_not_keep_a_probe_out),
+        HTTP_TEST(a_taken_default_port_becomes_a_free_one),
+        HTTP_TEST(a_taken_configured_port_is_an_error),
+        HTTP_TEST(an_address_that_is_none_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
