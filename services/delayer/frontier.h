@@ -39,12 +39,19 @@ void frontier_free(struct frontier *f, frontier_release_fn *release, void *opaqu
 
 /* Takes a record that was read. Offsets ascend; gaps are fine (aborted records, control records).
  * `due_ms` is RP_NO_TIME where the record states none. *out_held false: it was settled before a
- * recovery, and the handle stays the caller's. Fails with RP_E_NOMEM only, and then took nothing. */
+ * recovery, or came before, and the handle stays the caller's. A log that begins below the
+ * committed offset was made anew: then nothing counts as settled. Fails with RP_E_NOMEM only, and
+ * then took nothing. */
 RP_NODISCARD int frontier_add(struct frontier *f, int64_t offset, int64_t append_ms, int64_t due_ms,
                               uint64_t handle, bool *out_held, struct rp_error *err);
 
 /* All below `offset` was read, where the log ends in something that is no record. */
 void frontier_read_to(struct frontier *f, int64_t offset);
+/* The log ends for good at `end`, and all below it was read. A recovery that still waits for
+ * records behind it (the log was cut) ends, and what is appended there counts as new. Not for an
+ * end that has merely not caught up, as after a change of the partition's leader: what the last
+ * owner settled behind `end` would be settled again. */
+void frontier_log_cut(struct frontier *f, int64_t end);
 
 /* The next record to settle; false where none is held, or while a recovery has not yet read up to
  * where the last owner had. It need not be due: compare settle_ms with the clock. */
@@ -53,7 +60,9 @@ bool frontier_peek(const struct frontier *f, struct frontier_entry *out);
 void frontier_take(struct frontier *f);
 
 /* The state to commit, as it is once all that is in flight is settled: the offset to commit, and
- * the metadata that goes with it (NUL-terminated). */
+ * the metadata that goes with it (NUL-terminated). The offset is negative, and there is nothing to
+ * commit, while nothing is known. Records may be added between this and frontier_settled; none may
+ * be taken. */
 void frontier_state(const struct frontier *f, int64_t *out_low,
                     char metadata[FRONTIER_METADATA_MAX]);
 /* What is in flight was settled, and the state of frontier_state is committed or will be. */
@@ -68,5 +77,7 @@ int64_t frontier_high(const struct frontier *f);
 size_t frontier_held(const struct frontier *f);
 size_t frontier_in_flight(const struct frontier *f);
 bool frontier_recovering(const struct frontier *f);
+/* Bytes that it takes itself: about 44 for each record held, given back as they become fewer. */
+size_t frontier_memory(const struct frontier *f);
 
 #endif

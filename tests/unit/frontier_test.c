@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontier.h"
+#include "reprise/task.h"
+
+/* A tier of 10 s whose reach is 60 s. All records are appended at 0 unless a test says so. */
+#define LENGTH 10000
+#define REACH  60000
+
+struct state {
+    int64_t low;
+    char text[FRONTIER_METADATA_MAX];
+};
+
+static struct frontier *open_as(int64_t reach, int64_t low, const char *metadata, bool *out_lost)
+{
+    struct frontier *f;
+    struct rp_error err;
+    assert_int_equal(frontier_new(LENGTH, reach, low, rp_str(metadata), out_lost, &f, &err), 0);
+    return f;
+}
+
+static struct frontier *open_new(void)
+{
+    bool lost;
+    struct frontier *f = open_as(REACH, -1, NULL, &lost);
+    assert_false(lost);
+    return f;
+}
+
+static struct frontier *recover(const struct state *s)
+{
+    bool lost;
+    struct frontier *f = open_as(REACH, s->low, s->text, &lost);
+    assert_false(lost);
+    return f;
+}
+
+static void ignore(void *opaque, uint64_t handle)
+{
+    (void)handle;
+    if (opaque != NULL)
+        ++*(int *)opaque;
+}
+
+static void finish(struct frontier *f)
+{
+    frontier_free(f, ignore, NULL);
+}
+
+static bool add_at(struct frontier *f, int64_t offset, int64_t append, int64_t due)
+{
+    bool held;
+    struct rp_error err;
+    assert_int_equal(frontier_add(f, offset, append, due, (uint64_t)offset * 2, &held, &err), 0);
+    return held;
+}
+
+static bool add(struct frontier *f, int64_t offset, int64_t due)
+{
+    return add_at(f, offset, 0, due);
+}
+
+/* Takes the next record, and says which; -1: none. */
+static int64_t take(struct frontier *f)
+{
+    struct frontier_entry e;
+    if (!frontier_peek(f, &e))
+        return -1;
+    assert_int_equal(e.handle, e.offset * 2);
+    frontier_take(f);
+    return e.offset;
+}
+
+static struct state state_of(const struct frontier *f)
+{
+    struct state s;
+    frontier_state(f, &s.low, s.text);
+    return s;
+}
+
+static void expect_state(const struct frontier *f, int64_t low, const char *text)
+{
+    struct state s = state_of(f);
+    assert_int_equal(s.low, low);
+    assert_string_equal(s.text, text);
+}
+
+static void records_come_in_the_order_of_settle_time_and_offset(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 300), add(f, 1, 100), add(f, 2, 200), add(f, 3, 100);
+    assert_int_equal(take(f), 1);
+    assert_int_equal(take(f), 3);
+    assert_int_equal(take(f), 2);
+    assert_int_equal(take(f), 0);
+    assert_int_equal(take(f), -1);
+    finish(f);
+}
+
+static void a_record_due_within_the_reach_settles_when_due(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    struct frontier_entry e;
+    add_at(f, 0, 1000, 1000 + REACH);
+    assert_true(frontier_peek(f, &e));
+    assert_int_equal(e.settle_ms, 1000 + REACH);
+    assert_false(e.lap);
+    finish(f);
+}
+
+static void a_record_due_beyond_the_reach_takes_a_lap(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    struct frontier_entry e;
+    add_at(f, 0, 1000, 1001 + REACH);
+    assert_true(frontier_peek(f, &e));
+    assert_int_equal(e.settle_ms, 1000 + LENGTH);
+    assert_true(e.lap);
+    finish(f);
+}
+
+static void a_record_without_a_due_time_is_due_one_length_after_its_append(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    struct frontier_entry e;
+    add_at(f, 0, 1000, RP_NO_TIME);
+    assert_true(frontier_peek(f, &e));
+    assert_int_equal(e.settle_ms, 1000 + LENGTH);
+    assert_false(e.lap);
+    finish(f);
+}
+
+static void times_at_the_ends_of_the_range_do_not_wrap(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    struct frontier_entry e;
+    add_at(f, 0, INT64_MAX, INT64_MAX), add_at(f, 1, INT64_MAX, RP_NO_TIME);
+    add_at(f, 2, -1, INT64_MAX), add_at(f, 3, INT64_MIN, INT64_MIN + 1);
+    assert_true(frontier_peek(f, &e));
+    assert_int_equal(e.settle_ms, INT64_MIN + 1);
+    assert_int_equal(take(f), 3);
+    assert_true(frontier_peek(f, &e));
+    assert_int_equal(e.settle_ms, LENGTH - 1);
+    assert_true(e.lap);
+    assert_int_equal(take(f), 2);
+    assert_int_equal(take(f), 0);
+    assert_int_equal(take(f), 1);
+    finish(f);
+}
+
+static void the_state_is_low_high_and_settled(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 5, 300), add(f, 6, 100), add(f, 9, 200);
+    assert_int_equal(take(f), 6);
+    expect_state(f, 5, "reprise/1 high=10 settled=100:6 reach=0:60000");
+    frontier_settled(f);
+    expect_state(f, 5, "reprise/1 high=10 settled=100:6 reach=0:60000");
+    finish(f);
+}
+
+static void a_frontier_that_read_nothing_has_nothing_to_commit(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    expect_state(f, -1, "");
+    assert_int_equal(frontier_low(f), -1);
+    assert_int_equal(frontier_high(f), -1);
+    finish(f);
+}
+
+static void with_all_settled_the_next_offset_is_committed(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 5, 100);
+    assert_int_equal(take(f), 5);
+    frontier_settled(f);
+    frontier_read_to(f, 8);
+    expect_state(f, 8, "reprise/1 high=8 settled=- reach=0:60000");
+    finish(f);
+}
+
+static void a_recovery_drops_what_was_settled_and_keeps_the_rest(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 300), add(f, 1, 100), add(f, 2, 200), add(f, 3, 400);
+    take(f), take(f);
+    struct state s = state_of(f);
+    finish(f);
+
+    f = recover(&s);
+    assert_true(add(f, 0, 300));
+    assert_false(add(f, 1, 100));
+    assert_false(add(f, 2, 200));
+    assert_true(add(f, 3, 400));
+    assert_int_equal(take(f), 0);
+    finish(f);
+}
+
+static void a_recovery_gives_nothing_out_before_it_has_read_up_to_high(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 300), add(f, 1, 100), add(f, 3, 200);
+    take(f);
+    struct state s = state_of(f);
+    finish(f);
+
+    f = recover(&s);
+    add(f, 0, 300);
+    assert_true(frontier_recovering(f));
+    assert_int_equal(take(f), -1);
+    add(f, 3, 200);
+    assert_false(frontier_recovering(f));
+    assert_int_equal(take(f), 3);
+    finish(f);
+}
+
+static void a_recovery_may_end_in_what_is_no_record(void **unused)
+{
+    (void)unused;
+    bool lost;
+    struct frontier *f = open_as(REACH, 0, "reprise/1 high=4 settled=100:1 reach=0:60000", &lost);
+    assert_false(lost);
+    add(f, 0, 300);
+    frontier_read_to(f, 4);
+    assert_int_equal(take(f), 0);
+    finish(f);
+}
+
+static void a_commit_during_a_recovery_changes_nothing_but_low(void **unused)
+{
+    (void)unused;
+    bool lost;
+    const char *text = "reprise/1 high=4 settled=200:2 reach=0:60000";
+    struct frontier *f = open_as(REACH, 0, text, &lost);
+    expect_state(f, 0, text);
+    add(f, 0, 100);
+    expect_state(f, 1, text);
+    add(f, 1, 300), add(f, 2, 200);
+    expect_state(f, 1, text);
+    finish(f);
+}
+
+static void a_late_record_goes_first(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 500);
+    take(f), frontier_settled(f);
+    add(f, 2, 50), add(f, 3, 110), add(f, 4, 40);
+    assert_int_equal(take(f), 2);
+    assert_int_equal(take(f), 4);
+    assert_int_equal(take(f), 3);
+    assert_int_equal(take(f), 1);
+    finish(f);
+}
+
+static void while_a_late_record_waits_high_is_its_offset(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 500);
+    take(f), frontier_settled(f);
+    add(f, 2, 200), add(f, 3, 50), add(f, 4, 40), add(f, 5, 300);
+    expect_state(f, 1, "reprise/1 high=3 settled=100:0 reach=0:60000");
+    take(f);
+    expect_state(f, 1, "reprise/1 high=4 settled=100:0 reach=0:60000");
+    take(f);
+    expect_state(f, 1, "reprise/1 high=6 settled=100:0 reach=0:60000");
+    finish(f);
+}
+
+static void a_late_record_that_waits_survives_a_crash(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 500);
+    take(f), frontier_settled(f);
+    add(f, 2, 200), add(f, 3, 50), add(f, 4, 40);
+    take(f);
+    struct state s = state_of(f); /* 3 is settled, 4 is late and is not */
+    finish(f);
+
+    f = recover(&s);
+    assert_true(add(f, 1, 500));
+    assert_true(add(f, 2, 200));
+    assert_false(add(f, 3, 50));
+    assert_true(add(f, 4, 40));
+    assert_int_equal(take(f), 4);
+    finish(f);
+}
+
+static void a_record_read_while_others_are_in_flight_may_be_late_too(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 500);
+    take(f);
+    add(f, 2, 50);
+    expect_state(f, 1, "reprise/1 high=2 settled=100:0 reach=0:60000");
+    frontier_settled(f);
+    assert_int_equal(take(f), 2);
+    finish(f);
+}
+
+static void untake_brings_back_the_old_order_and_state(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 500), add(f, 2, 200);
+    take(f), frontier_settled(f);
+    struct state before = state_of(f);
+    take(f), take(f);
+    frontier_untake(f);
+    assert_int_equal(frontier_in_flight(f), 0);
+    expect_state(f, before.low, before.text);
+    assert_int_equal(take(f), 2);
+    assert_int_equal(take(f), 1);
+    finish(f);
+}
+
+static void what_was_late_only_for_a_failed_transaction_is_late_no_more(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 500), add(f, 2, 900);
+    take(f), frontier_settled(f);
+    take(f);
+    add(f, 3, 50), add(f, 4, 300);
+    frontier_untake(f);
+    expect_state(f, 1, "reprise/1 high=3 settled=100:0 reach=0:60000");
+    assert_int_equal(take(f), 3);
+    assert_int_equal(take(f), 4);
+    assert_int_equal(take(f), 1);
+    finish(f);
+}
+
+static void late_records_in_flight_go_back_in_front_of_those_that_wait(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 500);
+    take(f), frontier_settled(f);
+    add(f, 2, 60), add(f, 3, 50);
+    take(f);
+    add(f, 4, 40);
+    frontier_untake(f);
+    assert_int_equal(take(f), 2);
+    assert_int_equal(take(f), 3);
+    assert_int_equal(take(f), 4);
+    finish(f);
+}
+
+static void settled_begins_anew_where_nothing_lies_between_low_and_high(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 50000);
+    take(f), frontier_settled(f);
+    add(f, 1, 300), add(f, 2, 200);
+    assert_int_equal(take(f), 2); /* neither is late */
+    finish(f);
+}
+
+static void a_clock_that_ran_ahead_does_not_make_everything_late_for_ever(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 50000), add(f, 1, 55000);
+    take(f), frontier_settled(f); /* by a wrong clock */
+    add(f, 2, 300), add(f, 3, 200);
+    take(f), frontier_untake(f);
+    take(f), take(f), take(f);
+    frontier_settled(f);
+    add(f, 4, 400), add(f, 5, 350);
+    assert_int_equal(take(f), 5);
+    finish(f);
+}
+
+static void a_new_reach_counts_from_the_recovered_high_on(void **unused)
+{
+    (void)unused;
+    bool lost;
+    struct frontier_entry e;
+    struct frontier *f =
+        open_as(20000, 0, "reprise/1 high=2 settled=15000:7 reach=0:60000", &lost);
+    assert_true(lost); /* settled lies behind high */
+    finish(f);
+
+    f = open_as(20000, 0, "reprise/1 high=2 settled=9000:1 reach=0:60000", &lost);
+    assert_false(lost);
+    assert_true(add(f, 0, 30000));
+    assert_false(add(f, 1, 9000));
+    assert_true(add(f, 2, 30000)); /* by the new reach it takes a lap */
+    expect_state(f, 0, "reprise/1 high=3 settled=9000:1 reach=0:60000,2:20000");
+    assert_true(frontier_peek(f, &e));
+    assert_int_equal(e.offset, 2);
+    assert_true(e.lap);
+    take(f);
+    assert_int_equal(take(f), 0);
+    expect_state(f, 3, "reprise/1 high=3 settled=30000:0 reach=2:20000");
+    finish(f);
+}
+
+static void a_reach_that_never_counted_is_replaced(void **unused)
+{
+    (void)unused;
+    bool lost;
+    struct frontier *f =
+        open_as(30000, 0, "reprise/1 high=2 settled=1:1 reach=0:60000,2:20000", &lost);
+    expect_state(f, 0, "reprise/1 high=2 settled=1:1 reach=0:60000,2:30000");
+    finish(f);
+}
+
+static void a_full_list_of_reaches_keeps_the_last(void **unused)
+{
+    (void)unused;
+    bool lost;
+    const char *text = "reprise/1 high=90 settled=1:1 "
+                       "reach=0:1,10:2,20:3,30:4,40:5,50:6,60:7,70:8";
+    struct frontier *f = open_as(9, 5, text, &lost);
+    assert_false(lost);
+    expect_state(f, 5, text);
+    finish(f);
+    f = open_as(9, 5, "reprise/1 high=90 settled=1:1 reach=0:1,1:2,2:3,3:4,4:5,5:6,6:7,7:8,8:9",
+                &lost);
+    assert_true(lost);
+    finish(f);
+}
+
+static void the_log_may_begin_above_low(void **unused)
+{
+    (void)unused;
+    bool lost;
+    struct frontier *f = open_as(REACH, 10, "reprise/1 high=20 settled=5:12 reach=0:60000", &lost);
+    assert_true(add(f, 50, 100));
+    assert_int_equal(take(f), 50);
+    expect_state(f, 51, "reprise/1 high=51 settled=100:50 reach=0:60000");
+    finish(f);
+}
+
+static void a_log_that_begins_below_low_is_another_one(void **unused)
+{
+    (void)unused;
+    bool lost;
+    struct frontier *f =
+        open_as(REACH, 10, "reprise/1 high=20 settled=500:12 reach=0:60000", &lost);
+    assert_true(add(f, 0, 100));
+    assert_true(add(f, 15, 50));
+    assert_int_equal(take(f), 15);
+    expect_state(f, 0, "reprise/1 high=16 settled=50:15 reach=0:60000");
+    finish(f);
+}
+
+static void a_log_that_was_cut_ends_the_recovery(void **unused)
+{
+    (void)unused;
+    bool lost;
+    struct frontier *f =
+        open_as(20000, 10, "reprise/1 high=20 settled=500:12 reach=0:60000,15:70000", &lost);
+    assert_true(add(f, 10, 900));
+    frontier_log_cut(f, 11);
+    assert_int_equal(take(f), 10);
+    frontier_untake(f);
+    assert_true(add(f, 11, 400));
+    assert_true(add(f, 12, 30000));
+    expect_state(f, 10, "reprise/1 high=11 settled=500:10 reach=0:60000,11:20000");
+    assert_int_equal(take(f), 11);
+    finish(f);
+}
+
+static void a_record_that_comes_again_is_not_held_twice(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    assert_true(add(f, 3, 100));
+    assert_false(add(f, 3, 100));
+    assert_int_equal(frontier_held(f), 1);
+    finish(f);
+}
+
+static void metadata_that_cannot_be_read_is_lost_state(void **unused)
+{
+    (void)unused;
+    static const char *const bad[] = {
+        NULL, "", "x", "reprise/1", "reprise/2 high=9 settled=- reach=0:1",
+        "reprise/1 high= settled=- reach=0:1", "reprise/1 high=-1 settled=- reach=0:1",
+        "reprise/1 high=99999999999999999999 settled=- reach=0:1",
+        "reprise/1 high=9 settled=5 reach=0:1", "reprise/1 high=9 settled=5:-1 reach=0:1",
+        "reprise/1 high=9 settled=5:9 reach=0:1", "reprise/1 high=3 settled=- reach=0:1",
+        "reprise/1 high=9 settled=- reach=", "reprise/1 high=9 settled=- reach=0:-1",
+        "reprise/1 high=9 settled=- reach=5:1", "reprise/1 high=9 settled=- reach=0:1,",
+        "reprise/1 high=9 settled=- reach=0:1,0:2", "reprise/1 high=9 settled=- reach=0:1,10:2",
+        "reprise/1 high=9 settled=- reach=0:1 ", " reprise/1 high=9 settled=- reach=0:1",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        bool lost;
+        struct frontier *f = open_as(REACH, 4, bad[i], &lost);
+        assert_true(lost);
+        assert_true(add(f, 4, 100));
+        assert_int_equal(take(f), 4);
+        finish(f);
+    }
+}
+
+static void each_cut_of_good_metadata_is_lost_state_or_good(void **unused)
+{
+    (void)unused;
+    const char *text = "reprise/1 high=9 settled=-9223372036854775808:3 reach=0:1,5:22";
+    for (size_t n = 0; n <= strlen(text); n++) {
+        char *copy = malloc(n + 1); /* so that a sanitizer sees a read behind its end */
+        memcpy(copy, text, n);
+        bool lost;
+        struct frontier *f;
+        struct rp_error err;
+        struct rp_bytes bytes = {copy, n};
+        assert_int_equal(frontier_new(LENGTH, REACH, 4, bytes, &lost, &f, &err), 0);
+        assert_int_equal(lost, n < strlen(text) - 5 || n == strlen(text) - 4 ||
+                                   n == strlen(text) - 3 || n == strlen(text) - 2);
+        finish(f);
+        free(copy);
+    }
+}
+
+static void the_longest_metadata_fits(void **unused)
+{
+    (void)unused;
+    char text[2 * FRONTIER_METADATA_MAX];
+    const int64_t big = INT64_MAX - 100;
+    int n = snprintf(text, sizeof text, "reprise/1 high=%" PRId64 " settled=%" PRId64 ":%" PRId64
+                     " reach=", INT64_MAX - 1, INT64_MIN, INT64_MAX - 2);
+    for (int i = 0; i < 8; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%" PRId64 ":%" PRId64, i ? "," : "",
+                      big + i, INT64_MAX - i);
+    assert_true(n < FRONTIER_METADATA_MAX);
+    bool lost;
+    struct frontier *f = open_as(REACH, big, text, &lost);
+    assert_false(lost);
+    expect_state(f, big, text);
+    finish(f);
+}
+
+static void freeing_gives_back_each_handle_in_flight_or_held(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 500), add(f, 2, 300);
+    take(f), frontier_settled(f);
+    take(f);
+    add(f, 3, 50);
+    int released = 0;
+    frontier_free(f, ignore, &released);
+    assert_int_equal(released, 3);
+    frontier_free(NULL, ignore, &released);
+}
+
+static void memory_is_given_back_after_a_burst(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    for (int64_t i = 0; i < 100000; i++)
+        add(f, i, i * 7919 % 50000);
+    assert_true(frontier_memory(f) < 100000 * 64);
+    int64_t last = -1;
+    for (int64_t i = 0; i < 99990; i++) {
+        struct frontier_entry e;
+        assert_true(frontier_peek(f, &e));
+        assert_true(e.settle_ms >= last);
+        last = e.settle_ms;
+        frontier_take(f);
+        if (i % 100 == 0)
+            frontier_settled(f);
+    }
+    frontier_settled(f);
+    assert_int_equal(frontier_held(f), 10);
+    assert_true(frontier_memory(f) < 4096);
+    for (int i = 0; i < 10; i++)
+        assert_true(take(f) >= 0);
+    assert_int_equal(take(f), -1);
+    frontier_settled(f);
+    assert_int_equal(frontier_low(f), 100000);
+    finish(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_come_in_the_order_of_settle_time_and_offset),
+        cmocka_unit_test(a_record_due_within_the_reach_settles_when_due),
+        cmocka_unit_test(a_record_due_beyond_the_reach_takes_a_lap),
+        cmocka_unit_test(a_record_without_a_due_time_is_due_one_length_after_its_append),
+        cmocka_unit_test(times_at_the_ends_of_the_range_do_not_wrap),
+        cmocka_unit_test(the_state_is_low_high_and_settled),
+        cmocka_unit_test(a_frontier_that_read_nothing_has_nothing_to_commit),
+        cmocka_unit_test(with_all_settled_the_next_offset_is_committed),
+        cmocka_unit_test(a_recovery_drops_what_was_settled_and_keeps_the_rest),
+        cmocka_unit_test(a_recovery_gives_nothing_out_before_it_has_read_up_to_high),
+        cmocka_unit_test(a_recovery_may_end_in_what_is_no_record),
+        cmocka_unit_test(a_commit_during_a_recovery_changes_nothing_but_low),
+        cmocka_unit_test(a_late_record_goes_first),
+        cmocka_unit_test(while_a_late_record_waits_high_is_its_offset),
+        cmocka_unit_test(a_late_record_that_waits_survives_a_crash),
+        cmocka_unit_test(a_record_read_while_others_are_in_flight_may_be_late_too),
+        cmocka_unit_test(untake_brings_back_the_old_order_and_state),
+        cmocka_unit_test(what_was_late_only_for_a_failed_transaction_is_late_no_more),
+        cmocka_unit_test(late_records_in_flight_go_back_in_front_of_those_that_wait),
+        cmocka_unit_test(settled_begins_anew_where_nothing_lies_between_low_and_high),
+        cmocka_unit_test(a_clock_that_ran_ahead_does_not_make_everything_late_for_ever),
+        cmocka_unit_test(a_new_reach_counts_from_the_recovered_high_on),
+        cmocka_unit_test(a_reach_that_never_counted_is_replaced),
+        cmocka_unit_test(a_full_list_of_reaches_keeps_the_last),
+        cmocka_unit_test(the_log_may_begin_above_low),
+        cmocka_unit_test(a_log_that_begins_below_low_is_another_one),
+        cmocka_unit_test(a_log_that_was_cut_ends_the_recovery),
+        cmocka_unit_test(a_record_that_comes_again_is_not_held_twice),
+        cmocka_unit_test(metadata_that_cannot_be_read_is_lost_state),
+        cmocka_unit_test(each_cut_of_good_metadata_is_lost_state_or_good),
+        cmocka_unit_test(the_longest_metadata_fits),
+        cmocka_unit_test(freeing_gives_back_each_handle_in_flight_or_held),
+        cmocka_unit_test(memory_is_given_back_after_a_burst),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
