@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_INSTANCE_H
+#define REPRISE_INSTANCE_H
+
+#include "reprise/error.h"
+
+/* A name for this process among its like, which no other live process has, and which the process
+ * that replaces it after a kill -9 gets again: so that Kafka fences the dead one's transaction at
+ * once, and the group knows the member again, instead of waiting out a timeout.
+ *
+ * The like of a process are those of the same key (service, cluster, prefix) and user on this
+ * machine. Each holds the lock of the first slot that was free, a file in
+ * $XDG_RUNTIME_DIR/reprise or /tmp/reprise-<uid>; the kernel drops the lock when the process ends,
+ * however it does. */
+struct rp_instance;
+
+/* The name is "<configured>-<slot>", or where `configured` is NULL, "<host>-<hash>-<slot>", with a
+ * hash of machine, user and key. Processes that share a configured name must share the machine.
+ * Fails with RP_E_INVALID when `configured` is not 1 to 63 of [A-Za-z0-9._-], with RP_E_IO when
+ * the directory of locks cannot be used, with RP_E_FULL when all slots are taken. */
+RP_NODISCARD int rp_instance_claim(const char *configured, const char *key,
+                                   struct rp_instance **out, struct rp_error *err);
+/* Gives the slot back. */
+void rp_instance_release(struct rp_instance *instance);
+
+/* At most 79 characters of [A-Za-z0-9._-]. */
+const char *rp_instance_name(const struct rp_instance *instance);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "instance.h"
+
+static char folder[64];
+
+static int setup(void **state)
+{
+    (void)state;
+    (void)snprintf(folder, sizeof folder, "/tmp/instance_test.XXXXXX");
+    return mkdtemp(folder) != NULL ? setenv("XDG_RUNTIME_DIR", folder, 1) : -1;
+}
+
+static int teardown(void **state)
+{
+    char command[128];
+    (void)state;
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static struct rp_instance *claim(const char *configured, const char *key)
+{
+    struct rp_instance *i;
+    struct rp_error err;
+    if (rp_instance_claim(configured, key, &i, &err) != 0)
+        fail_msg("%s", err.text);
+    return i;
+}
+
+static void processes_of_one_kind_get_slots_of_their_own(void **state)
+{
+    (void)state;
+    struct rp_instance *a = claim("router", "k"), *b = claim("router", "k");
+    assert_string_equal(rp_instance_name(a), "router-0");
+    assert_string_equal(rp_instance_name(b), "router-1");
+    rp_instance_release(a);
+    rp_instance_release(b);
+}
+
+static void a_slot_given_back_is_taken_again(void **state)
+{
+    (void)state;
+    struct rp_instance *a = claim("router", "k"), *b = claim("router", "k");
+    rp_instance_release(a);
+    a = claim("router", "k");
+    assert_string_equal(rp_instance_name(a), "router-0");
+    rp_instance_release(a);
+    rp_instance_release(b);
+}
+
+static void other_keys_and_names_have_slots_of_their_own(void **state)
+{
+    (void)state;
+    struct rp_instance *a = claim("x", "router"), *b = claim("x", "delayer"),
+                       *c = claim("y", "router");
+    assert_string_equal(rp_instance_name(a), "x-0");
+    assert_string_equal(rp_instance_name(b), "x-0");
+    assert_string_equal(rp_instance_name(c), "y-0");
+    rp_instance_release(a);
+    rp_instance_release(b);
+    rp_instance_release(c);
+}
+
+static void without_a_name_host_and_key_make_it(void **state)
+{
+    (void)state;
+    struct rp_instance *a = claim(NULL, "router"), *b = claim(NULL, "delayer");
+    char host[41] = "";
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    assert_int_equal(strncmp(rp_instance_name(a), host, strlen(host)), 0);
+    assert_string_not_equal(rp_instance_name(a), rp_instance_name(b));
+    assert_string_equal(rp_instance_name(a) + strlen(rp_instance_name(a)) - 2, "-0");
+    assert_true(strlen(rp_instance_name(a)) < 80);
+    rp_instance_release(a);
+    rp_instance_release(b);
+}
+
+/* A process that claims a slot, tells its name, and never ends by itself. */
+static pid_t start_holder(char *name, size_t size)
+{
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct rp_instance *i;
+        if (rp_instance_claim(NULL, "k", &i, NULL) != 0 ||
+            write(fds[1], rp_instance_name(i), strlen(rp_instance_name(i)) + 1) < 0)
+            _exit(1);
+        for (;;)
+            (void)pause();
+    }
+    (void)close(fds[1]);
+    assert_true(read(fds[0], name, size) > 0);
+    (void)close(fds[0]);
+    return pid;
+}
+
+static void kill_holder(pid_t pid)
+{
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void a_killed_process_is_replaced_under_its_own_name(void **state)
+{
+    (void)state;
+    char first[128], second[128], again[128];
+    pid_t a = start_holder(first, sizeof first), b = start_holder(second, sizeof second);
+    assert_string_not_equal(first, second);
+    kill_holder(a);
+    a = start_holder(again, sizeof again);
+    assert_string_equal(again, first);
+    kill_holder(a);
+    kill_holder(b);
+}
+
+static void a_name_that_kafka_or_a_log_would_mangle_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "", "a b", "a/b", "\xc3\xa9",
+        "0123456789012345678901234567890123456789012345678901234567890123"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct rp_instance *out;
+        struct rp_error err;
+        assert_int_equal(rp_instance_claim(bad[i], "k", &out, &err), -1);
+        assert_int_equal(err.code, RP_E_INVALID);
+    }
+}
+
+static void a_directory_that_others_can_write_to_is_not_used(void **state)
+{
+    (void)state;
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/reprise", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(chmod(path, 0777), 0);
+    struct rp_instance *out;
+    struct rp_error err;
+    assert_int_equal(rp_instance_claim("x", "k", &out, &err), -1);
+    assert_int_equal(err.code, RP_E_IO);
+    assert_non_null(strstr(err.text, "not ours alone"));
+}
+
+#define INSTANCE_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        INSTANCE_TEST(processes_of_one_kind_get_slots_of_their_own),
+        INSTANCE_TEST(a_slot_given_back_is_taken_again),
+        INSTANCE_TEST(other_keys_and_names_have_slots_of_their_own),
+        INSTANCE_TEST(without_a_name_host_and_key_make_it),
+        INSTANCE_TEST(a_killed_process_is_replaced_under_its_own_name),
+        INSTANCE_TEST(a_name_that_kafka_or_a_log_would_mangle_is_refused),
+        INSTANCE_TEST(a_directory_that_others_can_write_to_is_not_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
