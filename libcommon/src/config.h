@@ -8,6 +8,7 @@
 
 #include "reprise/error.h"
 #include "reprise/policy.h"
+#include "string_list.h"
 #include "tier.h"
 
 enum rp_guarantee { RP_EXACTLY_ONCE, RP_AT_LEAST_ONCE };
@@ -26,10 +27,11 @@ struct rp_properties {
 struct rp_config {
     char *instance; /* names this process's members and transactions; NULL: by host name and slot */
     enum rp_guarantee guarantee;
+    struct rp_strings tier_lengths;     /* as the file writes them: they name the topics */
     struct rp_tier tiers[RP_MAX_TIERS]; /* ascending */
     size_t n_tiers;
 
-    struct {
+    struct rp_kafka_config {
         struct rp_properties common, consumer, producer; /* librdkafka's, passed through */
     } kafka;
 
@@ -42,8 +44,7 @@ struct rp_config {
     } topics;
 
     struct {
-        char **allow; /* globs */
-        size_t n_allow;
+        struct rp_strings allow; /* globs; none: no event names a target, only policies do */
     } targets;
 
     struct {
@@ -54,29 +55,29 @@ struct rp_config {
 
     struct rp_service_config {
         int workers;
-        int64_t batch;    /* records in a transaction, at most */
+        int64_t batch;     /* records in a transaction, at most */
         int64_t linger_ms; /* how long a transaction waits for more records */
-        int64_t drain_ms; /* from SIGTERM to the end */
-        char *listen;     /* host:port of the probes and metrics */
-        bool listen_set;  /* the file states it, so a taken port is an error */
+        int64_t drain_ms;  /* from SIGTERM to the end */
+        char *listen;      /* host:port of the probes and metrics */
+        bool listen_set;   /* the file states it, so a taken port is an error */
     } router, delayer, archiver;
 
-    int64_t clock_skew_ms;     /* router.clock_skew */
-    int64_t loop_guard;        /* router.loop_guard: tasks remembered a worker; 0: off */
+    int64_t clock_skew_ms; /* router.clock_skew */
+    int64_t loop_guard;    /* router.loop_guard: tasks remembered a worker; 0: off */
 
-    int64_t prepare_ahead_ms;  /* delayer.prepare_ahead; 0: off */
-    int64_t slack_ms;          /* delayer.slack: how much earlier than needed a tier is read */
-    int64_t memory_bytes;      /* delayer.memory: of held tasks a worker; the rest goes to the spill */
-    int64_t max_held;          /* delayer.max_held: tasks held a worker, at most */
-    char *spill_dir;           /* delayer.spill_dir */
+    int64_t prepare_ahead_ms; /* delayer.prepare_ahead; 0: off */
+    int64_t slack_ms;         /* delayer.slack: how much earlier than needed a tier is read */
+    int64_t memory_bytes; /* delayer.memory: of held tasks a worker; the rest goes to the spill */
+    int64_t max_held;     /* delayer.max_held: tasks held a worker, at most */
+    char *spill_dir;      /* delayer.spill_dir */
 
     struct {
         char *dsn; /* libpq's conninfo or URI */
     } postgres;
 
     struct {
-        int64_t keep_ms;       /* retention.keep */
-        int schedule_minute;   /* retention.schedule: minute of the day, UTC */
+        int64_t keep_ms;     /* retention.keep */
+        int schedule_minute; /* retention.schedule: minute of the day, UTC */
     } retention;
 
     struct {
