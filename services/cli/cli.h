@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* Exit codes of `reprise`. */
 enum cli_exit {
@@ -44,6 +45,23 @@ struct cli_command {
     const struct cli_option *options; /* NULL: none */
     int (*run)(const struct cli_args *args); /* returns an exit code */
 };
+
+/* Finds the command in `commands` (which ends with NULL), parses its arguments and runs it, or
+ * prints the help that was asked for, or what is wrong. Returns the exit code. */
+int cli_main(const struct cli_command *const *commands, int argc, char **argv);
+
+/* Help on a command, on the commands of a group, on all of them. */
+void cli_help_command(FILE *out, const struct cli_command *command);
+void cli_help_group(FILE *out, const struct cli_command *const *commands, const char *group);
+void cli_help_all(FILE *out, const struct cli_command *const *commands);
+
+/* A word for "did you mean": offer `word` any number of times, then `best` is the nearest of them,
+ * or NULL where none is near. */
+struct cli_suggestion {
+    const char *wrong, *best;
+    size_t distance;
+};
+void cli_suggest(struct cli_suggestion *s, const char *word);
 
 /* The value of an option, NULL where it was not given. The name must be one of the command's. */
 const char *cli_value(const struct cli_args *args, const char *option);

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is left of argv. */
+struct words {
+    char **next;
+    int n;
+};
+
+static char *take(struct words *w)
+{
+    if (w->n == 0)
+        return NULL;
+    w->n--;
+    return *w->next++;
+}
+
+void cli_error(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)fputs("reprise: ", stderr);
+    (void)vfprintf(stderr, fmt, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+}
+
+static int bad_word(const char *what, const struct cli_suggestion *s, const char *dashes)
+{
+    if (s->best != NULL)
+        cli_error("unknown %s '%s': did you mean '%s%s'?", what, s->wrong, dashes, s->best);
+    else
+        cli_error("unknown %s '%s'; --help lists what there is", what, s->wrong);
+    return CLI_USAGE;
+}
+
+static size_t find_option(const struct cli_command *c, const char *name, size_t n)
+{
+    size_t i = 0;
+    while (c->options != NULL && c->options[i].name != NULL) {
+        assert(i < CLI_MAX_OPTIONS);
+        if (strlen(c->options[i].name) == n && memcmp(c->options[i].name, name, n) == 0)
+            return i;
+        i++;
+    }
+    return CLI_MAX_OPTIONS;
+}
+
+const char *cli_value(const struct cli_args *args, const char *option)
+{
+    size_t i = find_option(args->command, option, strlen(option));
+    assert(i < CLI_MAX_OPTIONS);
+    return args->values[i];
+}
+
+static int unknown_option(const struct cli_command *c, const char *word)
+{
+    char name[64];
+    struct cli_suggestion s = {.wrong = name};
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    for (const struct cli_option *o = c->options; o != NULL && o->name != NULL; o++)
+        cli_suggest(&s, o->name);
+    cli_suggest(&s, "config");
+    cli_suggest(&s, "help");
+    s.wrong = word;
+    return bad_word("option", &s, "--");
+}
+
+/* The value behind "--name": after its "=", or the next word. */
+static int take_value(const char *word, struct words *w, const char **out)
+{
+    const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+    *out = equals != NULL ? equals + 1 : take(w);
+    if (*out != NULL)
+        return CLI_OK;
+    cli_error("option '%s' needs a value", word);
+    return CLI_USAGE;
+}
+
+static int parse_option(struct cli_args *args, const char *word, struct words *w)
+{
+    size_t n = word[1] == '-' ? strcspn(word + 2, "=") : 0;
+    if (strcmp(word, "-c") == 0 || (n == 6 && memcmp(word + 2, "config", n) == 0))
+        return take_value(word, w, &args->config_file);
+    if (n == 0) {
+        cli_error("unknown option '%s'; --help lists what there is", word);
+        return CLI_USAGE;
+    }
+    size_t i = find_option(args->command, word + 2, n);
+    if (i == CLI_MAX_OPTIONS)
+        return unknown_option(args->command, word);
+    if (args->command->options[i].value != NULL)
+        return take_value(word, w, &args->values[i]);
+    args->values[i] = "";
+    if (word[2 + n] == '\0')
+        return CLI_OK;
+    cli_error("option '--%s' takes no value", args->command->options[i].name);
+    return CLI_USAGE;
+}
+
+static int check_arguments(const struct cli_args *args)
+{
+    const struct cli_command *c = args->command;
+    for (size_t i = 0; c->options != NULL && c->options[i].name != NULL; i++)
+        if (c->options[i].required && args->values[i] == NULL) {
+            cli_error("option '--%s' is required", c->options[i].name);
+            return CLI_USAGE;
+        }
+    if (args->n_positional < c->min_positional) {
+        cli_error("%s is missing", c->positional);
+        return CLI_USAGE;
+    }
+    if (args->n_positional > c->max_positional) {
+        cli_error("unexpected argument '%s'", args->positional[c->max_positional]);
+        return CLI_USAGE;
+    }
+    return CLI_OK;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
+}
+
+/* Parses what is behind the command's name; positional words go to the front of `room`. */
+static int parse_and_run(struct cli_args *args, struct words *w, const char **room)
+{
+    bool options_end = false;
+    args->positional = room;
+    for (char *word; (word = take(w)) != NULL;) {
+        if (options_end || word[0] != '-' || word[1] == '\0') {
+            room[args->n_positional++] = word;
+        } else if (strcmp(word, "--") == 0) {
+            options_end = true;
+        } else if (is_help(word)) {
+            cli_help_command(stdout, args->command);
+            return CLI_OK;
+        } else if (parse_option(args, word, w) != CLI_OK) {
+            return CLI_USAGE;
+        }
+    }
+    int rc = check_arguments(args);
+    return rc != CLI_OK ? rc : args->command->run(args);
+}
+
+static const struct cli_command *find_command(const struct cli_command *const *commands,
+                                              const char *group, const char *name)
+{
+    for (; *commands != NULL; commands++) {
+        const char *g = (*commands)->group;
+        bool same = g == NULL || group == NULL ? g == group : strcmp(g, group) == 0;
+        if (same && strcmp((*commands)->name, name) == 0)
+            return *commands;
+    }
+    return NULL;
+}
+
+static bool has_group(const struct cli_command *const *commands, const char *group)
+{
+    for (; *commands != NULL; commands++)
+        if ((*commands)->group != NULL && strcmp((*commands)->group, group) == 0)
+            return true;
+    return false;
+}
+
+static int unknown_command(const struct cli_command *const *commands, const char *group,
+                           const char *wrong)
+{
+    struct cli_suggestion s = {.wrong = wrong};
+    for (; *commands != NULL; commands++) {
+        const char *g = (*commands)->group;
+        if (group == NULL)
+            cli_suggest(&s, g == NULL ? (*commands)->name : g);
+        else if (g != NULL && strcmp(g, group) == 0)
+            cli_suggest(&s, (*commands)->name);
+    }
+    return bad_word("command", &s, "");
+}
+
+static int run_command(const struct cli_command *c, const char *config_file, struct words *w)
+{
+    struct cli_args args = {.command = c, .config_file = config_file};
+    const char **room = calloc((size_t)w->n + 1, sizeof *room);
+    if (room == NULL) {
+        cli_error("no memory");
+        return CLI_FAILED;
+    }
+    int rc = parse_and_run(&args, w, room);
+    free(room);
+    return rc;
+}
+
+/* The word behind a group: its command, or a wish for help. */
+static int run_in_group(const struct cli_command *const *commands, const char *group,
+                        const char *config_file, struct words *w)
+{
+    const char *name = take(w);
+    if (name == NULL || is_help(name)) {
+        cli_help_group(name == NULL ? stderr : stdout, commands, group);
+        return name == NULL ? CLI_USAGE : CLI_OK;
+    }
+    const struct cli_command *c = find_command(commands, group, name);
+    return c == NULL ? unknown_command(commands, group, name) : run_command(c, config_file, w);
+}
+
+int cli_main(const struct cli_command *const *commands, int argc, char **argv)
+{
+    struct words w = {argv + 1, argc - 1};
+    const char *config_file = getenv("REPRISE_CONFIG"), *word;
+    if (config_file == NULL)
+        config_file = "reprise.yaml";
+    while ((word = take(&w)) != NULL && word[0] == '-') {
+        if (is_help(word)) {
+            cli_help_all(stdout, commands);
+            return CLI_OK;
+        }
+        if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0) {
+            (void)printf("reprise %s\n", REPRISE_VERSION);
+            return CLI_OK;
+        }
+        struct cli_args args = {.command = &(struct cli_command){.name = ""}};
+        if (parse_option(&args, word, &w) != CLI_OK)
+            return CLI_USAGE;
+        config_file = args.config_file;
+    }
+    if (word == NULL) {
+        cli_help_all(stderr, commands);
+        return CLI_USAGE;
+    }
+    if (has_group(commands, word))
+        return run_in_group(commands, word, config_file, &w);
+    const struct cli_command *c = find_command(commands, NULL, word);
+    return c == NULL ? unknown_command(commands, NULL, word) : run_command(c, config_file, &w);
+}

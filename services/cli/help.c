@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+#include <string.h>
+
+static const char common_options[] =
+    "  -c, --config FILE    the configuration (default: $REPRISE_CONFIG, else reprise.yaml)\n"
+    "  -h, --help           print this, and exit\n";
+
+static const char exit_codes[] = "Exit codes:\n"
+                                 "  0  done\n"
+                                 "  1  the broker, the database or the system said no\n"
+                                 "  2  bad arguments or a bad configuration\n"
+                                 "  3  a check found something\n"
+                                 "  4  nothing matched\n"
+                                 "  5  some of it was done\n";
+
+static void print_options(FILE *out, const struct cli_option *o)
+{
+    for (; o != NULL && o->name != NULL; o++) {
+        char left[64];
+        (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->value == NULL ? "" : " ",
+                       o->value == NULL ? "" : o->value);
+        (void)fprintf(out, "      %-16s %s%s\n", left, o->help, o->required ? " (required)" : "");
+    }
+}
+
+void cli_help_command(FILE *out, const struct cli_command *c)
+{
+    (void)fprintf(out, "Usage: reprise %s%s%s [OPTION...]%s%s\n%s\n\n",
+                  c->group == NULL ? "" : c->group, c->group == NULL ? "" : " ", c->name,
+                  c->positional == NULL ? "" : " ", c->positional == NULL ? "" : c->positional,
+                  c->summary);
+    if (c->about != NULL)
+        (void)fprintf(out, "%s\n\n", c->about);
+    (void)fputs("Options:\n", out);
+    print_options(out, c->options);
+    (void)fprintf(out, "%s\n%s", common_options, exit_codes);
+}
+
+static void print_command(FILE *out, const struct cli_command *c)
+{
+    char left[64];
+    (void)snprintf(left, sizeof left, "%s%s%s", c->group == NULL ? "" : c->group,
+                   c->group == NULL ? "" : " ", c->name);
+    (void)fprintf(out, "  %-16s %s\n", left, c->summary);
+}
+
+void cli_help_group(FILE *out, const struct cli_command *const *commands, const char *group)
+{
+    (void)fprintf(out, "Usage: reprise %s COMMAND [OPTION...]\n\nCommands:\n", group);
+    for (; *commands != NULL; commands++)
+        if ((*commands)->group != NULL && strcmp((*commands)->group, group) == 0)
+            print_command(out, *commands);
+    (void)fprintf(out, "\n'reprise %s COMMAND --help' says more of one.\n", group);
+}
+
+void cli_help_all(FILE *out, const struct cli_command *const *commands)
+{
+    (void)fputs("Usage: reprise COMMAND [OPTION...]\n"
+                "Operates a retry pipeline for Kafka.\n\nCommands:\n",
+                out);
+    for (; *commands != NULL; commands++)
+        print_command(out, *commands);
+    (void)fprintf(out,
+                  "\nOptions:\n%s"
+                  "  -V, --version        print the version, and exit\n\n"
+                  "'reprise COMMAND --help' says more of one.\n\n%s",
+                  common_options, exit_codes);
+}

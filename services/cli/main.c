@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+/* In the order of --help. Ends with NULL. */
+static const struct cli_command *const commands[] = {
+    NULL,
+};
+
+int main(int argc, char **argv)
+{
+    return cli_main(commands, argc, argv);
+}
