@@ -58,6 +58,22 @@ const char *cli_value(const struct cli_args *args, const char *option)
     return args->values[i];
 }
 
+static bool is_repeatable(const struct cli_option *o)
+{
+    size_t n = o->value == NULL ? 0 : strlen(o->value);
+    return n > 3 && strcmp(o->value + n - 3, "...") == 0;
+}
+
+const char *cli_value_at(const struct cli_args *args, const char *option, size_t n)
+{
+    size_t i = find_option(args->command, option, strlen(option));
+    assert(i < CLI_MAX_OPTIONS && is_repeatable(&args->command->options[i]));
+    for (size_t g = 0; g < args->n_given; g++)
+        if (args->given[g].option == i && n-- == 0)
+            return args->given[g].value;
+    return NULL;
+}
+
 static int unknown_option(const struct cli_command *c, const char *word)
 {
     char name[64];
@@ -94,8 +110,12 @@ static int parse_option(struct cli_args *args, const char *word, struct words *w
     size_t i = find_option(args->command, word + 2, n);
     if (i == CLI_MAX_OPTIONS)
         return unknown_option(args->command, word);
-    if (args->command->options[i].value != NULL)
-        return take_value(word, w, &args->values[i]);
+    if (args->command->options[i].value != NULL) {
+        int rc = take_value(word, w, &args->values[i]);
+        if (rc == CLI_OK && is_repeatable(&args->command->options[i]))
+            args->given[args->n_given++] = (struct cli_given){i, args->values[i]};
+        return rc;
+    }
     args->values[i] = "";
     if (word[2 + n] == '\0')
         return CLI_OK;
@@ -185,12 +205,15 @@ static int unknown_command(const struct cli_command *const *commands, const char
 static int run_command(const struct cli_command *c, const char *config_file, struct words *w)
 {
     struct cli_args args = {.command = c, .config_file = config_file};
+    /* No word can be more than one of these. */
     const char **room = calloc((size_t)w->n + 1, sizeof *room);
-    if (room == NULL) {
+    args.given = calloc((size_t)w->n + 1, sizeof *args.given);
+    int rc = CLI_FAILED;
+    if (room == NULL || args.given == NULL)
         cli_error("no memory");
-        return CLI_FAILED;
-    }
-    int rc = parse_and_run(&args, w, room);
+    else
+        rc = parse_and_run(&args, w, room);
+    free(args.given);
     free(room);
     return rc;
 }

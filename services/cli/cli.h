@@ -18,18 +18,26 @@ enum cli_exit {
 
 struct cli_option {
     const char *name;  /* without the dashes: "success" */
-    const char *value; /* the placeholder: "P"; NULL: a switch */
+    const char *value; /* the placeholder: "P"; "P...": any number of them; NULL: a switch */
     const char *help;
     bool required;
 };
 
 #define CLI_MAX_OPTIONS 24
 
+/* One value of an option that may come any number of times. */
+struct cli_given {
+    size_t option; /* its place among the command's */
+    const char *value;
+};
+
 /* A command's parsed arguments, borrowed from argv. */
 struct cli_args {
     const struct cli_command *command;
     const char *config_file; /* --config, else $REPRISE_CONFIG, else reprise.yaml; never NULL */
     const char *values[CLI_MAX_OPTIONS]; /* by the option's place; a given switch is "" */
+    struct cli_given *given;             /* of the options with many values, in argv's order */
+    size_t n_given;
     const char *const *positional;
     size_t n_positional;
 };
@@ -37,12 +45,12 @@ struct cli_args {
 /* One command. The table of all of them is the only source of parsing, --help, man pages and
  * completion. `options` ends with a NULL name. */
 struct cli_command {
-    const char *group, *name;     /* "policy" "explain"; group NULL: a command of its own ("fail") */
-    const char *positional;       /* as in the synopsis: "TYPE"; "[FILE...]"; NULL: none */
+    const char *group, *name; /* "policy" "explain"; group NULL: a command of its own ("fail") */
+    const char *positional;   /* as in the synopsis: "TYPE"; "[FILE...]"; NULL: none */
     size_t min_positional, max_positional;
-    const char *summary;          /* one line */
-    const char *about;            /* paragraphs for --help; may be NULL */
-    const struct cli_option *options; /* NULL: none */
+    const char *summary;                     /* one line */
+    const char *about;                       /* paragraphs for --help; may be NULL */
+    const struct cli_option *options;        /* NULL: none */
     int (*run)(const struct cli_args *args); /* returns an exit code */
 };
 
@@ -65,6 +73,9 @@ void cli_suggest(struct cli_suggestion *s, const char *word);
 
 /* The value of an option, NULL where it was not given. The name must be one of the command's. */
 const char *cli_value(const struct cli_args *args, const char *option);
+/* Value number `n` (from 0) of an option that may come any number of times, NULL where there are
+ * not as many. */
+const char *cli_value_at(const struct cli_args *args, const char *option, size_t n);
 
 /* Prints "reprise: ..." on stderr. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

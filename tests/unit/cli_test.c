@@ -14,7 +14,7 @@
 /* What the commands below were called with, and what was printed. */
 static struct {
     int calls;
-    char config[64], first[64], second[64], positional[64];
+    char config[64], first[64], second[64], positional[64], many[64];
     bool dry;
 } seen;
 static char printed[1 << 14];
@@ -29,7 +29,11 @@ static int remember(const struct cli_args *args)
     (void)snprintf(seen.config, sizeof seen.config, "%s", args->config_file);
     (void)snprintf(seen.first, sizeof seen.first, "%s", first == NULL ? "(null)" : first);
     (void)snprintf(seen.second, sizeof seen.second, "%s", second == NULL ? "(null)" : second);
-    seen.positional[0] = '\0';
+    seen.positional[0] = seen.many[0] = '\0';
+    for (size_t i = 0; cli_value_at(args, "many", i) != NULL; i++) {
+        size_t n = strlen(seen.many);
+        (void)snprintf(seen.many + n, sizeof seen.many - n, "%s;", cli_value_at(args, "many", i));
+    }
     for (size_t i = 0; i < args->n_positional; i++) {
         size_t n = strlen(seen.positional);
         (void)snprintf(seen.positional + n, sizeof seen.positional - n, "%s;", args->positional[i]);
@@ -41,6 +45,7 @@ static const struct cli_option options[] = {
     {"first", "N", "the first number", true},
     {"second", "N", "the second number", false},
     {"dry-run", NULL, "only say what would be done", false},
+    {"many", "X...", "any number of these", false},
     {NULL, NULL, NULL, false},
 };
 
@@ -144,6 +149,13 @@ static void a_value_may_be_empty_or_look_like_an_option(void **state)
     assert_string_equal(seen.second, "--first");
 }
 
+static void an_option_with_many_values_keeps_them_in_order(void **state)
+{
+    (void)state;
+    assert_int_equal(run("fail --many a=1 --first 1 --many=b=2 --many a=1"), CLI_NOTHING);
+    assert_string_equal(seen.many, "a=1;b=2;a=1;");
+}
+
 static void two_dashes_end_the_options(void **state)
 {
     (void)state;
@@ -232,6 +244,7 @@ int main(void)
         CLI_TEST(a_command_gets_its_options_and_returns_its_code),
         CLI_TEST(a_command_without_a_group_is_called_by_its_name),
         CLI_TEST(a_value_may_be_empty_or_look_like_an_option),
+        CLI_TEST(an_option_with_many_values_keeps_them_in_order),
         CLI_TEST(two_dashes_end_the_options),
         CLI_TEST(the_configuration_is_named_anywhere_or_in_the_environment),
         CLI_TEST(an_unknown_option_is_refused_with_a_suggestion),
