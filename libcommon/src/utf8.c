@@ -27,3 +27,43 @@ size_t rp_utf8_next(const uint8_t *p, size_t n, uint32_t *out)
     *out = c;
     return len;
 }
+
+size_t rp_utf8_valid_prefix(struct rp_bytes text)
+{
+    const uint8_t *p = text.data;
+    size_t i = 0;
+    while (i < text.len) {
+        uint64_t word;
+        uint32_t c;
+        if (text.len - i >= sizeof word) {
+            memcpy(&word, p + i, sizeof word);
+            if ((word & 0x8080808080808080u) == 0) { /* eight of ASCII at once */
+                i += sizeof word;
+                continue;
+            }
+        }
+        size_t n = rp_utf8_next(p + i, text.len - i, &c);
+        if (n == 0)
+            break;
+        i += n;
+    }
+    return i;
+}
+
+size_t rp_utf8_repair(struct rp_bytes text, uint8_t *out)
+{
+    const size_t mark_len = sizeof RP_UTF8_REPLACEMENT - 1;
+    size_t written = 0;
+    for (;;) {
+        size_t n = rp_utf8_valid_prefix(text);
+        if (out != NULL && n > 0)
+            memcpy(out + written, text.data, n);
+        written += n;
+        if (n == text.len)
+            return written;
+        if (out != NULL)
+            memcpy(out + written, RP_UTF8_REPLACEMENT, mark_len);
+        written += mark_len;
+        text = (struct rp_bytes){(const uint8_t *)text.data + n + 1, text.len - n - 1};
+    }
+}

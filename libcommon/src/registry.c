@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "registry.h"
+
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "clock.h"
+#include "reprise/bytes.h"
+
+#define MAX_BODY    (1024 * 1024)
+#define MAX_SCHEMAS 65536 /* more ids than a registry holds; a bound all the same */
+#define REMEMBER_MS 1000  /* an unknown id, an outage */
+
+/* A schema that was fetched, or an id that the registry does not know. */
+struct known {
+    int32_t id;
+    char *json; /* NULL: unknown, until `unknown_until_mono_ms` */
+    char *why;
+    int64_t unknown_until_mono_ms;
+};
+
+struct rp_registry {
+    CURL *curl;
+    struct curl_slist *headers;
+    char *url; /* without a slash at its end */
+    char curl_error[CURL_ERROR_SIZE];
+    struct rp_buf body;
+    struct known *known; /* by id, ascending */
+    size_t n_known, cap_known;
+    struct rp_error outage; /* the last, while it is remembered */
+    int64_t outage_until_mono_ms;
+};
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+
+static void init_curl(void)
+{
+    /* A failure shows again in curl_easy_init(). */
+    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* Takes a part of the answer; anything but `n` ends the transfer. */
+static size_t take_body(char *data, size_t size, size_t n, void *opaque)
+{
+    struct rp_registry *r = opaque;
+    n *= size;
+    if (n > MAX_BODY - r->body.len || rp_buf_append(&r->body, data, n, NULL) != 0)
+        return n == 0 ? 1 : 0;
+    return n;
+}
+
+static int check_url(const char *url, struct rp_error *err)
+{
+    CURLU *parsed = curl_url();
+    char *scheme = NULL;
+    bool good = parsed != NULL && url != NULL &&
+                curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
+    curl_free(scheme);
+    curl_url_cleanup(parsed);
+    return good ? 0
+                : rp_fail(err, RP_E_CONFIG, RP_FATAL,
+                          "schema registry: the url is no http(s)://host[:port][/path]");
+}
+
+static bool is_given(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static CURLcode set_credentials(CURL *curl, const struct rp_registry_options *o)
+{
+    CURLcode rc = CURLE_OK;
+    if (is_given(o->username)) {
+        rc = curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+        if (rc == CURLE_OK)
+            rc = curl_easy_setopt(curl, CURLOPT_USERNAME, o->username);
+        if (rc == CURLE_OK)
+            rc = curl_easy_setopt(curl, CURLOPT_PASSWORD, o->password == NULL ? "" : o->password);
+    }
+    if (rc == CURLE_OK && is_given(o->ca_file))
+        rc = curl_easy_setopt(curl, CURLOPT_CAINFO, o->ca_file);
+    return rc;
+}
+
+static CURLcode set_options(struct rp_registry *r, const struct rp_registry_options *o)
+{
+    CURL *c = r->curl;
+    CURLcode rc = curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    if (rc == CURLE_OK)
+        rc = curl_easy_setopt(c, CURLOPT_ERRORBUFFER, r->curl_error);
+    if (rc == CURLE_OK)
+        rc = curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body);
+    if (rc == CURLE_OK)
+        rc = curl_easy_setopt(c, CURLOPT_WRITEDATA, r);
+    if (rc == CURLE_OK)
+        rc = curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms);
+    if (rc == CURLE_OK)
+        rc = curl_easy_setopt(c, CURLOPT_HTTPHEADER, r->headers);
+    if (rc == CURLE_OK)
+        rc = curl_easy_setopt(c, CURLOPT_USERAGENT, "reprise");
+    return rc == CURLE_OK ? set_credentials(c, o) : rc;
+}
+
+int rp_registry_new(const struct rp_registry_options *options, struct rp_registry **out,
+                    struct rp_error *err)
+{
+    *out = NULL;
+    if (pthread_once(&curl_once, init_curl) != 0)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "schema registry: libcurl cannot be set up");
+    if (check_url(options->url, err) != 0)
+        return -1;
+    struct rp_registry *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a schema registry's client");
+    r->curl = curl_easy_init();
+    r->url = strdup(options->url);
+    r->headers = curl_slist_append(
+        NULL, "Accept: application/vnd.schemaregistry.v1+json, application/json");
+    if (r->curl == NULL || r->url == NULL || r->headers == NULL) {
+        rp_registry_free(r);
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a schema registry's client");
+    }
+    CURLcode rc = set_options(r, options);
+    if (rc != CURLE_OK) {
+        rp_registry_free(r);
+        return rp_fail(err, RP_E_CONFIG, RP_FATAL, "schema registry: %s", curl_easy_strerror(rc));
+    }
+    for (size_t n = strlen(r->url); n > 0 && r->url[n - 1] == '/'; n--)
+        r->url[n - 1] = '\0';
+    *out = r;
+    return 0;
+}
+
+static void forget(struct known *k)
+{
+    free(k->json);
+    free(k->why);
+}
+
+void rp_registry_free(struct rp_registry *r)
+{
+    if (r == NULL)
+        return;
+    curl_easy_cleanup(r->curl);
+    curl_slist_free_all(r->headers);
+    rp_buf_clear(&r->body);
+    for (size_t i = 0; i < r->n_known; i++)
+        forget(&r->known[i]);
+    free(r->known);
+    free(r->url);
+    free(r);
+}
+
+/* Where the id is, or would be. */
+static size_t place_of(const struct rp_registry *r, int32_t id)
+{
+    size_t low = 0, high = r->n_known;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->known[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void drop_unknown(struct rp_registry *r)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->n_known; i++) {
+        if (r->known[i].json != NULL)
+            r->known[kept++] = r->known[i];
+        else
+            forget(&r->known[i]);
+    }
+    r->n_known = kept;
+}
+
+static int make_room(struct rp_registry *r, struct rp_error *err)
+{
+    if (r->n_known == MAX_SCHEMAS)
+        drop_unknown(r);
+    if (r->n_known == MAX_SCHEMAS)
+        return rp_fail(err, RP_E_FULL, RP_POISON, "schema registry: more than %d schemas",
+                       MAX_SCHEMAS);
+    if (r->n_known < r->cap_known)
+        return 0;
+    size_t cap = r->cap_known == 0 ? 16 : 2 * r->cap_known;
+    struct known *grown = realloc(r->known, cap * sizeof *grown);
+    if (grown == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for schemas");
+    r->known = grown;
+    r->cap_known = cap;
+    return 0;
+}
+
+/* Remembers what became of an id, in place of what was known. Takes `json` and `why`. */
+static int remember(struct rp_registry *r, struct known k, struct rp_error *err)
+{
+    size_t i = place_of(r, k.id);
+    if (i < r->n_known && r->known[i].id == k.id) {
+        forget(&r->known[i]);
+        r->known[i] = k;
+        return 0;
+    }
+    if (make_room(r, err) != 0) {
+        forget(&k);
+        return -1;
+    }
+    i = place_of(r, k.id);
+    memmove(&r->known[i + 1], &r->known[i], (r->n_known - i) * sizeof k);
+    r->known[i] = k;
+    r->n_known++;
+    return 0;
+}
+
+/* Fails as POISON with this text, and says so again without asking until the time given. */
+static int remember_unknown(struct rp_registry *r, int32_t id, int64_t until_mono_ms,
+                            const char *what, struct rp_error *err)
+{
+    struct known k = {.id = id, .unknown_until_mono_ms = until_mono_ms};
+    if (asprintf(&k.why, "schema registry: schema id %" PRId32 " %s", id, what) < 0)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for schemas");
+    (void)rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "%s", k.why);
+    struct rp_error unused; /* not to be remembered is no harm */
+    (void)remember(r, k, &unused);
+    return -1;
+}
+
+/* Fails as RETRIABLE, and says so again without asking for a while. */
+static int remember_outage(struct rp_registry *r, const char *what, struct rp_error *err)
+{
+    (void)rp_fail(&r->outage, RP_E_IO, RP_RETRIABLE, "schema registry: %s", what);
+    r->outage_until_mono_ms = rp_mono_ms() + REMEMBER_MS;
+    if (err != NULL)
+        *err = r->outage;
+    return -1;
+}
+
+/* {"schema": "...", "schemaType": "AVRO", "references": [...]}; the latter two may be missing. */
+static int take_answer(struct rp_registry *r, int32_t id, struct rp_error *err)
+{
+    json_error_t where;
+    json_t *root = json_loadb((const char *)r->body.data, r->body.len, 0, &where);
+    const char *schema = json_string_value(json_object_get(root, "schema"));
+    const char *type = json_string_value(json_object_get(root, "schemaType"));
+    int rc;
+    if (schema == NULL) {
+        rc = remember_outage(r, "the answer holds no schema", err);
+    } else if (type != NULL && strcmp(type, "AVRO") != 0) {
+        rc = remember_unknown(r, id, INT64_MAX, "is no Avro schema", err);
+    } else if (json_array_size(json_object_get(root, "references")) > 0) {
+        rc = remember_unknown(r, id, INT64_MAX, "refers to other subjects, which is not read", err);
+    } else {
+        struct known k = {.id = id, .json = strdup(schema)};
+        rc = k.json == NULL ? rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for schemas")
+                            : remember(r, k, err);
+    }
+    json_decref(root);
+    return rc;
+}
+
+static int fetch(struct rp_registry *r, int32_t id, struct rp_error *err)
+{
+    char *url, text[160];
+    long status = 0;
+    if (asprintf(&url, "%s/schemas/ids/%" PRId32, r->url, id) < 0)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a url");
+    r->body.len = 0;
+    r->curl_error[0] = '\0';
+    CURLcode rc = curl_easy_setopt(r->curl, CURLOPT_URL, url);
+    free(url);
+    if (rc == CURLE_OK)
+        rc = curl_easy_perform(r->curl);
+    if (rc == CURLE_OK)
+        rc = curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (rc == CURLE_WRITE_ERROR)
+        return remember_unknown(r, id, INT64_MAX, "is larger than 1 MiB", err);
+    if (rc != CURLE_OK)
+        return remember_outage(
+            r, r->curl_error[0] != '\0' ? r->curl_error : curl_easy_strerror(rc), err);
+    if (status == 404)
+        return remember_unknown(r, id, rp_mono_ms() + REMEMBER_MS, "is not known there", err);
+    if (status != 200) {
+        (void)snprintf(text, sizeof text, "it answers with status %ld%s", status,
+                       status == 401 || status == 403 ? ": check username and password" : "");
+        return remember_outage(r, text, err);
+    }
+    return take_answer(r, id, err);
+}
+
+int rp_registry_schema(struct rp_registry *r, int32_t id, const char **out_json,
+                       struct rp_error *err)
+{
+    size_t i = place_of(r, id);
+    bool found = i < r->n_known && r->known[i].id == id;
+    if (found && r->known[i].json == NULL) {
+        if (rp_mono_ms() < r->known[i].unknown_until_mono_ms)
+            return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "%s", r->known[i].why);
+        found = false;
+    }
+    if (!found) {
+        if (rp_mono_ms() < r->outage_until_mono_ms) {
+            if (err != NULL)
+                *err = r->outage;
+            return -1;
+        }
+        if (fetch(r, id, err) != 0)
+            return -1;
+    }
+    *out_json = r->known[place_of(r, id)].json;
+    return 0;
+}
