@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import pathlib
+import random
+import shutil
+import signal
+import tempfile
+
+import pytest
+
+from pipeline import BUILD, Pipeline
+from servers import Kafka, Postgres
+
+pipelines, seed_key = pytest.StashKey(), pytest.StashKey()
+
+
+def pytest_configure(config):
+    """SIGTERM ends a run like Ctrl-C does: fixtures are torn down."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    config.stash[pipelines] = []
+    config.stash[seed_key] = int(os.environ.get("REPRISE_SEED") or random.randrange(1 << 32))
+
+
+def pytest_report_header(config):
+    return f"REPRISE_SEED={config.stash[seed_key]}"
+
+
+def folder_for(server):
+    """Reachable for the user that PostgreSQL runs as."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"reprise-{server}-"))
+    folder.chmod(0o711)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def kafka():
+    server = Kafka(folder_for("kafka"))
+    yield server
+    server.stop()
+    shutil.rmtree(server.folder)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    server = Postgres(folder_for("postgres"))
+    yield server
+    server.stop()
+    shutil.rmtree(server.folder)
+
+
+@pytest.fixture
+def rng(request):
+    return random.Random(request.config.stash[seed_key])
+
+
+@pytest.fixture(scope="module")
+def new_pipeline(request, kafka, postgres):
+    """Makes pipelines that live as long as the module. What one wrote stays where a test failed."""
+    mine = request.config.stash[pipelines]
+    if not mine:
+        shutil.rmtree(BUILD / "integration", ignore_errors=True)
+    first, failed_before = len(mine), request.session.testsfailed
+
+    def make(name, kafka_server=None, **config):
+        mine.append(Pipeline(kafka_server or kafka, postgres, name, config))
+        return mine[-1]
+
+    yield make
+    faults = [fault for pipeline in mine[first:] for fault in pipeline.close()]
+    assert not faults, faults
+    if request.session.testsfailed == failed_before:
+        for pipeline in mine[first:]:
+            pipeline.forget()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failed test shows the end of each service's log."""
+    report = yield
+    if report.failed:
+        for pipeline in item.config.stash[pipelines]:
+            if pipeline.folder.exists():
+                for label, text in pipeline.logs().items():
+                    end = "\n".join(text.splitlines()[-15:])
+                    report.sections.append((f"{pipeline.folder}/{label}.log", end))
+    return report

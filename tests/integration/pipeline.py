@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reprise of a test's own on the shared servers: topics, a database, and service processes."""
+
+import collections
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+import psycopg
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from psycopg.rows import dict_row
+
+import contract
+from servers import ROOT, free_port
+
+BUILD = ROOT / os.environ.get("REPRISE_BUILD", "build")
+
+Record = collections.namedtuple(
+    "Record", "topic partition offset key value headers timestamp_ms received_ms"
+)
+
+
+def now_ms():
+    return time.time_ns() // 1_000_000
+
+
+def wait_for(condition, what, timeout=30):
+    """Returns what `condition` returns once that is true."""
+    deadline = time.monotonic() + timeout
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout} s in vain for {what}")
+        time.sleep(0.02)
+    return result
+
+
+def header(record, name):
+    """The text of the one header of this name; None where there is none."""
+    values = [value for key, value in record.headers if key == name]
+    assert len(values) <= 1, f"{name} comes {len(values)} times"
+    return values[0].decode() if values else None
+
+
+class Reader:
+    """Reads all of a topic from its beginning, as a handler with isolation.level=read_committed does."""
+
+    def __init__(self, bootstrap, topic):
+        self.topic = topic
+        self.records = []
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"reader-{uuid.uuid4()}",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 10,
+            }
+        )
+        partitions = self.consumer.list_topics(topic).topics[topic].partitions
+        self.consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+
+    def poll(self, seconds=0.05):
+        """Reads on for so long; returns what came."""
+        fresh = []
+        for message in self.consumer.consume(500, seconds):
+            assert message.error() is None, message.error()
+            fresh.append(
+                Record(
+                    message.topic(), message.partition(), message.offset(), message.key(),
+                    message.value(), message.headers() or [], message.timestamp()[1], now_ms(),
+                )
+            )  # fmt: skip
+        self.records += fresh
+        return fresh
+
+    def wait(self, count, where=lambda record: True, timeout=30):
+        """Reads until there are `count` records of this kind; returns them all."""
+        deadline = time.monotonic() + timeout
+        while len(found := [r for r in self.records if where(r)]) < count:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.topic}: {len(found)} of {count} came in {timeout} s")
+            self.poll()
+        return found
+
+    def of_task(self, task_id, count=1, timeout=30):
+        return self.wait(count, lambda r: header(r, "reprise-task-id") == task_id, timeout)
+
+    def close(self):
+        self.consumer.close()
+
+
+class Service:
+    """A process of ours, known by its pid."""
+
+    def __init__(self, pipeline, name, number):
+        self.name, self.number = name, number
+        self.label = f"{name}-{number}"
+        self.log = pipeline.folder / f"{self.label}.log"
+        self.config = pipeline.folder / f"{self.label}.yaml"
+        self.port = free_port()
+        pipeline.write_config(self.config, {name: {"listen": f"127.0.0.1:{self.port}"}})
+        self.process = None
+
+    def start(self):
+        # The kernel ends it with us.
+        command = ["setpriv", "--pdeathsig", "KILL", "--", BUILD / "bin" / f"reprise-{self.name}"]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--config", self.config],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        return self
+
+    def get(self, path):
+        """Status and text of a probe; status 0 where nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def wait_ready(self, timeout=30):
+        def ready():
+            assert self.process.poll() is None, f"{self.label} ended: {self.process.returncode}"
+            return self.get("/readyz")[0] == 200
+
+        wait_for(ready, f"{self.label} to be ready", timeout)
+        return self
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, timeout=40):
+        """SIGTERM; returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+
+class Pipeline:
+    def __init__(self, kafka, postgres, name, config):
+        self.kafka, self.postgres = kafka, postgres
+        self.name = f"{name}-{uuid.uuid4().hex[:6]}"
+        self.prefix = f"{self.name}."
+        self.folder = BUILD / "integration" / self.name
+        self.folder.mkdir(parents=True)
+        self.dsn = postgres.create_database(self.name)
+        self.services, self.readers = [], []
+        self.config = {
+            "tiers": ["1s", "3s"],
+            "kafka": {
+                "bootstrap.servers": kafka.bootstrap,
+                "consumer": {"session.timeout.ms": 6000},
+            },
+            "topics": {"prefix": self.prefix, "partitions": 4},
+            "targets": {"allow": [self.target("*")]},
+            "postgres": {"dsn": self.dsn},
+            "log": {"level": "debug"},
+            **config,
+        }
+        self.config_file = self.folder / "reprise.yaml"
+        self.write_config(self.config_file)
+        self.cli("topics", "apply")
+        self.cli("db", "migrate")
+        self.producer = Producer(
+            {"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True, "linger.ms": 1}
+        )
+
+    def target(self, name):
+        """A handler's topic of this pipeline; never one of reprise's own."""
+        return f"handlers-{self.name}-{name}"
+
+    def write_config(self, path, sections=None):
+        """JSON is YAML."""
+        merged = dict(self.config)
+        for name, section in (sections or {}).items():
+            merged[name] = {**merged.get(name, {}), **section}
+        path.write_text(json.dumps(merged, indent=2))
+
+    def cli(self, *arguments, code=0):
+        done = subprocess.run(
+            [BUILD / "bin/reprise", *arguments, "--config", self.config_file],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == code, f"reprise {arguments}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def start(self, *names, count=1):
+        started = []
+        for name in names:
+            for _ in range(count):
+                number = sum(1 for s in self.services if s.name == name)
+                started.append(Service(self, name, number).start())
+                self.services.append(started[-1])
+        for service in started:
+            service.wait_ready()
+        return started
+
+    def create_target(self, name, **config):
+        return self.kafka.create_topic(self.target(name), **config)
+
+    def reader(self, topic):
+        self.readers.append(Reader(self.kafka.bootstrap, topic))
+        return self.readers[-1]
+
+    def send(self, value, key=None, headers=None):
+        """A record in failed-tasks; not flushed."""
+        self.producer.produce(f"{self.prefix}failed-tasks", value, key, headers=headers)
+        self.producer.poll(0)
+
+    def fail(self, task, encode=contract.single_object):
+        """Emits a FailedTask and waits until the broker has it."""
+        self.send(encode(task), task["key"] or task["task_id"].encode())
+        assert self.producer.flush(30) == 0
+
+    def dead_letters(self, **where):
+        """Rows of PostgreSQL with these values."""
+        conditions = " and ".join(f"{name} = %({name})s" for name in where) or "true"
+        with psycopg.connect(self.dsn, row_factory=dict_row) as connection:
+            query = f"select * from dead_letter where {conditions}"
+            return connection.execute(query, where).fetchall()
+
+    def dead_letter(self, timeout=30, **where):
+        """The one row with these values, once it is there."""
+        rows = wait_for(lambda: self.dead_letters(**where), f"a dead letter {where}", timeout)
+        assert len(rows) == 1, rows
+        return rows[0]
+
+    def logs(self):
+        return {s.label: s.log.read_text(errors="replace") for s in self.services if s.log.exists()}
+
+    def close(self):
+        """Ends all; returns what was not as it should be at the end."""
+        faults = []
+        for reader in self.readers:
+            reader.close()
+        running = [s for s in self.services if s.running()]
+        for service in running:
+            service.process.send_signal(signal.SIGTERM)
+        for service in running:
+            try:
+                code = service.process.wait(40)
+            except subprocess.TimeoutExpired:
+                service.kill()
+                code = "no end in 40 s"
+            if code != 0:
+                faults.append(f"{service.label} after SIGTERM: {code}")
+        for label, text in self.logs().items():
+            if "Sanitizer" in text or "runtime error:" in text:
+                faults.append(f"{label}: a sanitizer's report in its log")
+        return faults
+
+    def forget(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
