@@ -15,13 +15,24 @@ static const char exit_codes[] = "Exit codes:\n"
                                  "  4  nothing matched\n"
                                  "  5  some of it was done\n";
 
-static void print_options(FILE *out, const struct cli_option *o)
+static int option_text(const struct cli_option *o, char *out, size_t size)
 {
-    for (; o != NULL && o->name != NULL; o++) {
-        char left[64];
-        (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->value == NULL ? "" : " ",
-                       o->value == NULL ? "" : o->value);
-        (void)fprintf(out, "      %-16s %s%s\n", left, o->help, o->required ? " (required)" : "");
+    return snprintf(out, size, "--%s%s%s", o->name, o->value == NULL ? "" : " ",
+                    o->value == NULL ? "" : o->value);
+}
+
+static void print_options(FILE *out, const struct cli_option *options)
+{
+    char left[64];
+    int width = 16;
+    for (const struct cli_option *o = options; o != NULL && o->name != NULL; o++) {
+        int n = option_text(o, left, sizeof left);
+        width = n > width && n < 32 ? n : width;
+    }
+    for (const struct cli_option *o = options; o != NULL && o->name != NULL; o++) {
+        (void)option_text(o, left, sizeof left);
+        (void)fprintf(out, "      %-*s %s%s\n", width, left, o->help,
+                      o->required ? " (required)" : "");
     }
 }
 

@@ -3,6 +3,7 @@
 
 /* In the order of --help. Ends with NULL. */
 static const struct cli_command *const commands[] = {
+    &cmd_fail,
     NULL,
 };
 
