@@ -6,6 +6,7 @@
 
 #include "embedded.h"
 #include "plan_cache.h"
+#include "record_json.h"
 #include "registry.h"
 
 /* One of our records, and how to read it from whatever schema wrote it. */
@@ -148,6 +149,8 @@ static int decode(struct rp_codec *codec, struct reader *reader, struct rp_bytes
         return decode_single_object(reader, value, arena, out, err);
     if (p[0] == 0x00)
         return decode_confluent(codec, reader, value, arena, out, err);
+    if (p[0] == '{')
+        return rp_record_from_json(reader->shape, value, arena, out, err);
     return rp_plan_run(reader->current, value, 0, arena, out, err);
 }
 

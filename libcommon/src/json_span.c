@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "json_span.h"
+
+struct cursor {
+    const char *p, *end;
+};
+
+static void skip_space(struct cursor *c)
+{
+    while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\r' || *c->p == '\t'))
+        c->p++;
+}
+
+/* From one quote to behind the other. */
+static void skip_string(struct cursor *c)
+{
+    for (c->p++; c->p < c->end && *c->p != '"'; c->p++)
+        if (*c->p == '\\' && c->end - c->p > 1)
+            c->p++;
+    if (c->p < c->end)
+        c->p++;
+}
+
+/* Numbers, true, false and null end where punctuation or space begins. */
+static void skip_scalar(struct cursor *c)
+{
+    while (c->p < c->end && strchr(",]} \n\r\t", *c->p) == NULL)
+        c->p++;
+}
+
+static void skip_value(struct cursor *c)
+{
+    size_t depth = 0;
+    do {
+        if (c->p == c->end)
+            return;
+        if (*c->p == '"') {
+            skip_string(c);
+        } else if (*c->p == '{' || *c->p == '[') {
+            depth++;
+            c->p++;
+        } else if (*c->p == '}' || *c->p == ']') {
+            depth--;
+            c->p++;
+        } else if (depth == 0) {
+            skip_scalar(c);
+        } else {
+            c->p++;
+        }
+    } while (depth > 0);
+}
+
+struct rp_bytes rp_json_member(struct rp_bytes object, const char *name)
+{
+    struct cursor c = {object.data, (const char *)object.data + object.len};
+    struct rp_bytes found = RP_NULL_BYTES, wanted = rp_str(name);
+    for (skip_space(&c); c.p < c.end && (*c.p == '{' || *c.p == ','); skip_space(&c)) {
+        c.p++;
+        skip_space(&c);
+        const char *key = c.p;
+        if (c.p == c.end || *c.p != '"')
+            break;
+        skip_string(&c);
+        struct rp_bytes quoted = {key + 1, (size_t)(c.p - key) - 2};
+        skip_space(&c);
+        if (c.p == c.end || *c.p++ != ':')
+            break;
+        skip_space(&c);
+        const char *value = c.p;
+        skip_value(&c);
+        if (rp_bytes_equal(quoted, wanted))
+            found = (struct rp_bytes){value, (size_t)(c.p - value)};
+    }
+    return found;
+}
