@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "db.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+struct rp_db {
+    PGconn *conn;
+    int64_t timeout_ms;
+    bool alive;
+    char sqlstate[6];
+};
+
+/* The first line of libpq's text: the rest is hints and positions. */
+static int first_line(const char *text)
+{
+    return (int)strcspn(text, "\n");
+}
+
+static int lost(struct rp_db *db, const char *why, struct rp_error *err)
+{
+    db->alive = false;
+    db->sqlstate[0] = '\0';
+    return rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE, "connection to PostgreSQL lost: %.*s",
+                   first_line(why), why);
+}
+
+/* Data exceptions, broken constraints, limits of the server's own, and what a trigger raises. */
+static bool refuses_data(const char *sqlstate)
+{
+    return strncmp(sqlstate, "22", 2) == 0 || strncmp(sqlstate, "23", 2) == 0 ||
+           strncmp(sqlstate, "54", 2) == 0 || strncmp(sqlstate, "P0", 2) == 0;
+}
+
+static int refused(struct rp_db *db, const PGresult *result, struct rp_error *err)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    if (PQstatus(db->conn) == CONNECTION_BAD || state == NULL)
+        return lost(db, PQresultErrorMessage(result), err);
+    (void)snprintf(db->sqlstate, sizeof db->sqlstate, "%s", state);
+    return rp_fail(err, RP_E_POSTGRES, refuses_data(state) ? RP_POISON : RP_RETRIABLE,
+                   "PostgreSQL: %s (%s)", text == NULL ? "unknown error" : text, state);
+}
+
+static int wait_for(struct rp_db *db, short events, int64_t until_mono_ms, struct rp_error *err)
+{
+    for (;;) {
+        int64_t left = until_mono_ms - rp_mono_ms();
+        if (left <= 0)
+            return lost(db, "no answer in time", err);
+        struct pollfd p = {.fd = PQsocket(db->conn), .events = events};
+        int n = poll(&p, 1, (int)(left < 1000 ? left : 1000));
+        if (n > 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return lost(db, "cannot wait for the socket", err);
+    }
+}
+
+/* Waits until libpq may send more. Reads meanwhile, since the server may be waiting for us to. */
+static int make_room(struct rp_db *db, int64_t until_mono_ms, struct rp_error *err)
+{
+    if (wait_for(db, POLLIN | POLLOUT, until_mono_ms, err) != 0)
+        return -1;
+    return PQconsumeInput(db->conn) == 1 ? 0 : lost(db, PQerrorMessage(db->conn), err);
+}
+
+static int flush(struct rp_db *db, int64_t until_mono_ms, struct rp_error *err)
+{
+    int more;
+    while ((more = PQflush(db->conn)) == 1)
+        if (make_room(db, until_mono_ms, err) != 0)
+            return -1;
+    return more == 0 ? 0 : lost(db, PQerrorMessage(db->conn), err);
+}
+
+/* The next result of what is under way, NULL when it is through. */
+static int next_result(struct rp_db *db, int64_t until_mono_ms, PGresult **out,
+                       struct rp_error *err)
+{
+    *out = NULL;
+    if (flush(db, until_mono_ms, err) != 0)
+        return -1;
+    while (PQisBusy(db->conn)) {
+        if (wait_for(db, POLLIN, until_mono_ms, err) != 0)
+            return -1;
+        if (PQconsumeInput(db->conn) == 0)
+            return lost(db, PQerrorMessage(db->conn), err);
+    }
+    *out = PQgetResult(db->conn);
+    return 0;
+}
+
+/* Reads results to the end, so that the connection is free for the next call. The last good one
+ * goes to `out`; the first error decides. */
+static int collect(struct rp_db *db, int64_t until_mono_ms, PGresult **out, struct rp_error *err)
+{
+    PGresult *result, *last = NULL;
+    int failed = 0;
+    for (;;) {
+        if (next_result(db, until_mono_ms, &result, failed ? NULL : err) != 0) {
+            failed = -1;
+            break;
+        }
+        if (result == NULL)
+            break;
+        ExecStatusType status = PQresultStatus(result);
+        if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
+            PQclear(last);
+            last = result;
+            continue;
+        }
+        if (failed == 0)
+            failed = refused(db, result, err);
+        PQclear(result);
+    }
+    if (failed == 0 && out != NULL) {
+        *out = last;
+        return 0;
+    }
+    PQclear(last);
+    return failed;
+}
+
+static int ready(struct rp_db *db, struct rp_error *err)
+{
+    db->sqlstate[0] = '\0';
+    return db->alive ? 0 : rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE, "no connection to PostgreSQL");
+}
+
+int rp_db_query(struct rp_db *db, const char *sql, int n, const char *const *values,
+                PGresult **out, struct rp_error *err)
+{
+    int64_t until = rp_mono_ms() + db->timeout_ms;
+    if (ready(db, err) != 0)
+        return -1;
+    if (PQsendQueryParams(db->conn, sql, n, NULL, values, NULL, NULL, 0) == 0)
+        return lost(db, PQerrorMessage(db->conn), err);
+    return collect(db, until, out, err);
+}
+
+int rp_db_script(struct rp_db *db, const char *sql, struct rp_error *err)
+{
+    int64_t until = rp_mono_ms() + db->timeout_ms;
+    if (ready(db, err) != 0)
+        return -1;
+    if (PQsendQuery(db->conn, sql) == 0)
+        return lost(db, PQerrorMessage(db->conn), err);
+    return collect(db, until, NULL, err);
+}
+
+static int put(struct rp_db *db, struct rp_bytes chunk, int64_t until_mono_ms,
+               struct rp_error *err)
+{
+    const char *data = chunk.data;
+    while (chunk.len > 0) {
+        int n = chunk.len < 1 << 20 ? (int)chunk.len : 1 << 20;
+        int sent = PQputCopyData(db->conn, data, n);
+        if (sent < 0)
+            return lost(db, PQerrorMessage(db->conn), err);
+        if (sent == 0 && make_room(db, until_mono_ms, err) != 0)
+            return -1;
+        if (sent == 1) {
+            data += n;
+            chunk.len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+static int end_copy(struct rp_db *db, int64_t until_mono_ms, struct rp_error *err)
+{
+    int sent;
+    while ((sent = PQputCopyEnd(db->conn, NULL)) == 0)
+        if (make_room(db, until_mono_ms, err) != 0)
+            return -1;
+    return sent == 1 ? 0 : lost(db, PQerrorMessage(db->conn), err);
+}
+
+int rp_db_copy(struct rp_db *db, const char *sql, const struct rp_bytes *data, size_t n_data,
+               PGresult **out, struct rp_error *err)
+{
+    int64_t until = rp_mono_ms() + db->timeout_ms;
+    PGresult *result;
+    if (ready(db, err) != 0)
+        return -1;
+    if (PQsendQuery(db->conn, sql) == 0)
+        return lost(db, PQerrorMessage(db->conn), err);
+    if (next_result(db, until, &result, err) != 0)
+        return -1;
+    bool began = PQresultStatus(result) == PGRES_COPY_IN;
+    int failed = began ? 0 : refused(db, result, err);
+    PQclear(result);
+    for (size_t i = 0; began && i < n_data; i++)
+        if (put(db, data[i], until, err) != 0)
+            return -1;
+    if (began && end_copy(db, until, err) != 0)
+        return -1;
+    if (failed == 0)
+        return collect(db, until, out, err);
+    (void)collect(db, until, NULL, NULL);
+    return failed;
+}
+
+int rp_db_set_timeout(struct rp_db *db, int64_t timeout_ms, struct rp_error *err)
+{
+    char sql[64];
+    db->timeout_ms = timeout_ms;
+    (void)snprintf(sql, sizeof sql, "SET lock_timeout = %" PRId64, timeout_ms / 2);
+    return rp_db_script(db, sql, err);
+}
+
+/* What comes before `dbname` the operator's own string can overrule, what follows it not. */
+static PGconn *start(const char *dsn, const char *name)
+{
+    const char *keywords[] = {"connect_timeout",     "keepalives_idle", "keepalives_interval",
+                              "keepalives_count",    "tcp_user_timeout", "dbname",
+                              "application_name",    "client_encoding",  NULL};
+    const char *values[] = {"5", "10", "3", "3", "15000", dsn, name, "UTF8", NULL};
+    return PQconnectdbParams(keywords, values, 1);
+}
+
+/* Notices of the server ("relation exists, skipping") are no news to anybody. */
+static void drop_notice(void *opaque, const PGresult *result)
+{
+    (void)opaque;
+    (void)result;
+}
+
+int rp_db_open(const char *dsn, const char *name, int64_t timeout_ms, struct rp_db **out,
+               struct rp_error *err)
+{
+    struct rp_db *db = calloc(1, sizeof *db);
+    if (db == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a connection");
+    db->timeout_ms = timeout_ms;
+    db->conn = start(dsn, name);
+    const char *why = db->conn == NULL ? "no memory" : PQerrorMessage(db->conn);
+    if (db->conn == NULL || PQstatus(db->conn) != CONNECTION_OK ||
+        PQsetnonblocking(db->conn, 1) != 0) {
+        (void)rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE, "cannot connect to PostgreSQL: %.*s",
+                      first_line(why), why);
+        rp_db_close(db);
+        return -1;
+    }
+    db->alive = true;
+    (void)PQsetNoticeReceiver(db->conn, drop_notice, NULL);
+    if (rp_db_script(db, "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'", err) != 0 ||
+        rp_db_set_timeout(db, timeout_ms, err) != 0) {
+        rp_db_close(db);
+        return -1;
+    }
+    *out = db;
+    return 0;
+}
+
+void rp_db_close(struct rp_db *db)
+{
+    if (db == NULL)
+        return;
+    PQfinish(db->conn);
+    free(db);
+}
+
+bool rp_db_alive(const struct rp_db *db)
+{
+    return db->alive;
+}
+
+const char *rp_db_sqlstate(const struct rp_db *db)
+{
+    return db->sqlstate;
+}
+
+char *rp_db_literal(struct rp_db *db, const char *text)
+{
+    return PQescapeLiteral(db->conn, text, strlen(text));
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_DB_H
+#define REPRISE_DB_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "reprise/bytes.h"
+
+/* A connection to PostgreSQL on which no call waits longer than its timeout, whatever the server or
+ * the network does: it is then closed, and what was asked for may or may not have been done. One
+ * thread. Text goes in and out as UTF-8, times in UTC.
+ *
+ * Errors: POISON, the data was refused; RETRIABLE, all else, since an operator can mend it. */
+struct rp_db;
+
+/* `dsn` is libpq's conninfo or URI; `name` shows in pg_stat_activity. */
+RP_NODISCARD int rp_db_open(const char *dsn, const char *name, int64_t timeout_ms,
+                            struct rp_db **out, struct rp_error *err);
+void rp_db_close(struct rp_db *db);
+
+/* How long a call may wait from now on; a lock is waited for half as long. */
+RP_NODISCARD int rp_db_set_timeout(struct rp_db *db, int64_t timeout_ms, struct rp_error *err);
+
+/* False once the connection is lost: only rp_db_close is left to do. */
+bool rp_db_alive(const struct rp_db *db);
+/* The SQLSTATE of the last call; "" where it did not fail or where the server did not say. */
+const char *rp_db_sqlstate(const struct rp_db *db);
+
+/* `text` as a quoted literal, the caller's to PQfreemem; NULL when there is no memory. */
+char *rp_db_literal(struct rp_db *db, const char *text);
+
+/* Runs one statement with `n` parameters as text; NULL is null. `*out` is the caller's to PQclear;
+ * `out` may be NULL. */
+RP_NODISCARD int rp_db_query(struct rp_db *db, const char *sql, int n, const char *const *values,
+                             PGresult **out, struct rp_error *err);
+
+/* Runs statements in one transaction, unless they say otherwise themselves. */
+RP_NODISCARD int rp_db_script(struct rp_db *db, const char *sql, struct rp_error *err);
+
+/* Runs `sql`, whose first statement is COPY ... FROM STDIN, feeds it `data`, and gives the result of
+ * the last statement. All of it is one transaction, and once the data has arrived the server needs
+ * nothing more from us to finish it: a client that stalls or dies holds no locks. */
+RP_NODISCARD int rp_db_copy(struct rp_db *db, const char *sql, const struct rp_bytes *data,
+                            size_t n_data, PGresult **out, struct rp_error *err);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_ROW_H
+#define REPRISE_ROW_H
+
+#include "copy.h"
+#include "dead_letter.h"
+
+/* A dead letter as a row of the table dead_letter. Whatever the record holds, the row is one that
+ * PostgreSQL takes: what it cannot hold is altered, the column is named in `altered`, and the
+ * record's own bytes go into `record`, so that nothing is lost. */
+
+/* The record of a dead letter. */
+struct row_record {
+    struct rp_bytes topic;
+    int32_t partition;
+    int64_t offset;
+    struct rp_bytes key, value;
+};
+
+/* The columns, in the order in which rows are written. */
+extern const char *const row_columns[];
+extern const size_t row_n_columns;
+
+/* Texts that indexes are built over are cut here, in bytes: PostgreSQL refuses an index entry over
+ * 2704 of them. */
+#define ROW_NAME_MAX 1024
+
+/* Appends the row. *out_altered: something in it is not as it came. Fails with RP_E_NOMEM, and then
+ * appended nothing. */
+RP_NODISCARD int row_write(struct copy *c, const struct row_record *record,
+                           const struct rp_dead_letter *letter, int64_t dead_at_ms,
+                           bool *out_altered, struct rp_error *err);
+
+/* Appends a row that has the record's bytes, `reason` and `detail`, and nothing else: for a dead
+ * letter that cannot be decoded, or that PostgreSQL refuses for whatever cause. */
+RP_NODISCARD int row_write_bare(struct copy *c, const struct row_record *record,
+                                enum rp_reason reason, const char *detail, int64_t dead_at_ms,
+                                struct rp_error *err);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "day.h"
+#include "migration.h"
+#include "row.h"
+
+/* How long a call may take. Long enough for a large batch on a slow disk, far below the
+ * max.poll.interval.ms after which the group would give our partitions away. */
+#define TIMEOUT_MS 30000
+
+#define MAX_DAYS 64
+
+struct store {
+    const char *dsn, *topic, *owner;
+    struct rp_db *db;
+    int64_t days[MAX_DAYS]; /* there are partitions for them */
+    size_t n_days;
+    struct rp_buf sql;
+};
+
+int store_new(const char *dsn, const char *topic, const char *owner, struct store **out,
+              struct rp_error *err)
+{
+    struct store *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for the store");
+    *s = (struct store){.dsn = dsn, .topic = topic, .owner = owner};
+    *out = s;
+    return 0;
+}
+
+void store_disconnect(struct store *s)
+{
+    rp_db_close(s->db);
+    s->db = NULL;
+    store_forget_days(s);
+}
+
+void store_free(struct store *s)
+{
+    if (s == NULL)
+        return;
+    store_disconnect(s);
+    rp_buf_clear(&s->sql);
+    free(s);
+}
+
+bool store_connected(const struct store *s)
+{
+    return s->db != NULL && rp_db_alive(s->db);
+}
+
+struct rp_db *store_db(struct store *s)
+{
+    return store_connected(s) ? s->db : NULL;
+}
+
+static int say(struct store *s, struct rp_error *err, const char *fmt, ...) RP_PRINTF(3, 4);
+
+/* Appends to the SQL that is being put together. */
+static int say(struct store *s, struct rp_error *err, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof text)
+        return rp_fail(err, RP_E_FULL, RP_FATAL, "SQL is too long");
+    return rp_buf_append(&s->sql, text, (size_t)n, err);
+}
+
+static int end_sql(struct store *s, struct rp_error *err)
+{
+    return rp_buf_append(&s->sql, "", 1, err);
+}
+
+static int say_columns(struct store *s, struct rp_error *err)
+{
+    for (size_t i = 0; i < row_n_columns; i++)
+        if (say(s, err, "%s%s", i > 0 ? ", " : "", row_columns[i]) != 0)
+            return -1;
+    return 0;
+}
+
+/* Rows arrive in a table that only this connection sees, without constraints or indexes. */
+static int make_incoming(struct store *s, struct rp_error *err)
+{
+    s->sql.len = 0;
+    if (say(s, err, "CREATE TEMP TABLE incoming ON COMMIT DELETE ROWS AS SELECT ") != 0 ||
+        say_columns(s, err) != 0 || say(s, err, " FROM dead_letter WITH NO DATA") != 0 ||
+        end_sql(s, err) != 0)
+        return -1;
+    return rp_db_script(s->db, (const char *)s->sql.data, err);
+}
+
+static int check_schema(struct store *s, struct rp_error *err)
+{
+    int version;
+    if (rp_migration_version(s->db, &version, err) != 0)
+        return -1;
+    if (version < rp_n_migrations)
+        return rp_fail(err, RP_E_SCHEMA, RP_FATAL,
+                       "the database's schema is at version %d, this program needs %d: run "
+                       "`reprise db migrate` first",
+                       version, rp_n_migrations);
+    return 0;
+}
+
+int store_connect(struct store *s, struct rp_error *err)
+{
+    store_disconnect(s);
+    if (rp_db_open(s->dsn, s->owner, TIMEOUT_MS, &s->db, err) != 0) {
+        s->db = NULL;
+        return -1;
+    }
+    if (check_schema(s, err) == 0 && make_incoming(s, err) == 0)
+        return 0;
+    store_disconnect(s);
+    return -1;
+}
+
+int store_claim(struct store *s, const char *topic_id, struct store_claim *claim,
+                struct rp_error *err)
+{
+    static const char sql[] =
+        "INSERT INTO archive_offset AS o (topic, partition, epoch, next_offset, topic_id, owner)"
+        " VALUES ($1, $2, 1, 0, $3, $4)"
+        " ON CONFLICT (topic, partition) DO UPDATE SET epoch = o.epoch + 1,"
+        "  next_offset = CASE WHEN o.topic_id <> '' AND excluded.topic_id <> ''"
+        "   AND o.topic_id <> excluded.topic_id THEN 0 ELSE o.next_offset END,"
+        "  topic_id = coalesce(nullif(excluded.topic_id, ''), o.topic_id),"
+        "  owner = excluded.owner, updated_at = now()"
+        /* The outcome of an earlier renewal may be unknown: the epoch is another, and still ours. */
+        " WHERE $5::bigint = 0 OR o.epoch = $5::bigint OR o.owner = excluded.owner"
+        " RETURNING epoch, next_offset";
+    char partition[16], epoch[24];
+    PGresult *result;
+    (void)snprintf(partition, sizeof partition, "%" PRId32, claim->partition);
+    (void)snprintf(epoch, sizeof epoch, "%" PRId64, claim->epoch);
+    const char *values[] = {s->topic, partition, topic_id, s->owner, epoch};
+    if (rp_db_query(s->db, sql, 5, values, &result, err) != 0)
+        return -1;
+    int failed = 0;
+    if (PQntuples(result) == 1) {
+        claim->epoch = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+        claim->next_offset = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+    } else {
+        failed = rp_fail(err, RP_E_FENCED, RP_RETRIABLE, "partition %s has a newer owner",
+                         partition);
+    }
+    PQclear(result);
+    return failed;
+}
+
+bool store_day_missing(const struct store *s)
+{
+    return store_connected(s) && strcmp(rp_db_sqlstate(s->db), "23514") == 0;
+}
+
+void store_forget_days(struct store *s)
+{
+    s->n_days = 0;
+}
+
+int store_add_day(struct store *s, int64_t day, struct rp_error *err)
+{
+    char text[DAY_TEXT_SIZE];
+    const char *values[] = {text};
+    for (size_t i = 0; i < s->n_days; i++)
+        if (s->days[i] == day)
+            return 0;
+    day_text(day, text);
+    if (rp_db_query(s->db, "SELECT dead_letter_add_day($1)", 1, values, NULL, err) != 0)
+        return rp_fail_in(err, "cannot make the partition of %s", text);
+    if (s->n_days == MAX_DAYS)
+        store_forget_days(s);
+    s->days[s->n_days++] = day;
+    return 0;
+}
+
+static int say_claims(struct store *s, const struct store_claim *claims, size_t n,
+                      struct rp_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (say(s, err, "%s(%" PRId32 ", %" PRId64 "::bigint, %" PRId64 "::bigint)",
+                i > 0 ? ", " : "", claims[i].partition, claims[i].epoch, claims[i].next_offset))
+            return -1;
+    return 0;
+}
+
+/* The claims' rows of archive_offset are locked by the last statement only, which begins once all
+ * data has arrived; and it takes the rows of those partitions alone whose epoch is still the one we
+ * know. */
+static int say_write(struct store *s, const struct store_claim *claims, size_t n,
+                     const char *topic, struct rp_error *err)
+{
+    s->sql.len = 0;
+    if (say(s, err, "COPY pg_temp.incoming FROM STDIN (FORMAT binary);"
+                    "WITH mine AS (UPDATE archive_offset AS o"
+                    " SET next_offset = n.next_offset, updated_at = now() FROM (VALUES ") != 0 ||
+        say_claims(s, claims, n, err) != 0 ||
+        say(s, err, ") AS n (partition, epoch, next_offset) WHERE o.topic = %s"
+                    " AND o.partition = n.partition AND o.epoch = n.epoch"
+                    " RETURNING o.partition), added AS (INSERT INTO dead_letter (", topic) != 0 ||
+        say_columns(s, err) != 0 || say(s, err, ") SELECT ") != 0 || say_columns(s, err) != 0 ||
+        say(s, err, " FROM pg_temp.incoming JOIN mine ON record_partition = partition"
+                    " ON CONFLICT DO NOTHING RETURNING 1)"
+                    " SELECT partition, (SELECT count(*) FROM added) FROM mine") != 0)
+        return -1;
+    return end_sql(s, err);
+}
+
+static void mark_fenced(const PGresult *mine, struct store_claim *claims, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool found = false;
+        for (int row = 0; !found && row < PQntuples(mine); row++)
+            found = strtol(PQgetvalue(mine, row, 0), NULL, 10) == claims[i].partition;
+        if (!found)
+            claims[i].epoch = 0;
+    }
+}
+
+int store_write(struct store *s, struct rp_bytes rows, struct store_claim *claims, size_t n_claims,
+                int64_t *out_added, struct rp_error *err)
+{
+    const struct rp_bytes data[] = {copy_header, rows, copy_trailer};
+    PGresult *result;
+    char *topic = rp_db_literal(s->db, s->topic);
+    if (topic == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "cannot quote the topic's name");
+    int failed = say_write(s, claims, n_claims, topic, err);
+    PQfreemem(topic);
+    if (failed != 0)
+        return -1;
+    if (rp_db_copy(s->db, (const char *)s->sql.data, data, 3, &result, err) != 0)
+        return -1;
+    mark_fenced(result, claims, n_claims);
+    *out_added = PQntuples(result) == 0 ? 0 : strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+    PQclear(result);
+    return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_H
+#define STORE_H
+
+#include "copy.h"
+#include "db.h"
+
+/* The archive in PostgreSQL, as one worker writes to it. PostgreSQL alone decides where a partition
+ * of the dead-letter topic is read on from: rows and the offset behind them are committed in one
+ * transaction, and only by the owner of the partition's newest epoch. A call that fails may have
+ * taken effect all the same; then claiming the partition anew tells, since the new epoch waits for
+ * what the old one still has under way and shuts out whatever of it comes later. */
+struct store;
+
+/* A partition as its owner sees it. */
+struct store_claim {
+    int32_t partition;
+    int64_t epoch;       /* 0: not claimed yet */
+    int64_t next_offset; /* all below is archived; 0: nothing yet */
+};
+
+/* `owner` names this process and no other that lives, or lived, in pg_stat_activity and in
+ * archive_offset. All are borrowed. Does not connect. */
+RP_NODISCARD int store_new(const char *dsn, const char *topic, const char *owner,
+                           struct store **out, struct rp_error *err);
+void store_free(struct store *s);
+
+/* Fails with RP_E_SCHEMA when the database has not had all the migrations. */
+RP_NODISCARD int store_connect(struct store *s, struct rp_error *err);
+bool store_connected(const struct store *s);
+void store_disconnect(struct store *s);
+/* For what else is to be done on this connection; NULL where there is none. */
+struct rp_db *store_db(struct store *s);
+
+/* Becomes the partition's owner: raises the epoch and learns next_offset. A claim that was held
+ * before (epoch > 0) is only renewed: fails with RP_E_FENCED when somebody else has claimed it
+ * since. `topic_id` is the broker's, "" where it is not known; for a topic that was deleted and
+ * created again, next_offset is 0. */
+RP_NODISCARD int store_claim(struct store *s, const char *topic_id, struct store_claim *claim,
+                             struct rp_error *err);
+
+/* Makes sure of the partition of a day. */
+RP_NODISCARD int store_add_day(struct store *s, int64_t day, struct rp_error *err);
+/* Whether the last call failed for want of a day's partition: one that was there before may have
+ * been dropped by somebody whose retention is shorter. */
+bool store_day_missing(const struct store *s);
+/* Asks the database again about each day, the next time it is needed. */
+void store_forget_days(struct store *s);
+
+/* Commits rows of row_write, which belong to the partitions of `claims`, together with the claims'
+ * next_offset. The rows of claims that are no longer ours, whose epoch is set to 0 here, are left
+ * out. `*out_added` is how many rows are new: one that the archive has already is passed over.
+ * POISON: the data was refused, and nothing was written. */
+RP_NODISCARD int store_write(struct store *s, struct rp_bytes rows, struct store_claim *claims,
+                             size_t n_claims, int64_t *out_added, struct rp_error *err);
+
+#endif
