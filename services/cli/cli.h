@@ -77,6 +77,11 @@ const char *cli_value(const struct cli_args *args, const char *option);
  * not as many. */
 const char *cli_value_at(const struct cli_args *args, const char *option, size_t n);
 
+/* Loads the configuration that the arguments name; the caller's to free. NULL when it cannot be
+ * used: every fault is printed, and the command ends with CLI_USAGE. */
+struct rp_config;
+struct rp_config *cli_config_load(const struct cli_args *args);
+
 /* Prints "reprise: ..." on stderr. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -3,6 +3,8 @@
 
 /* In the order of --help. Ends with NULL. */
 static const struct cli_command *const commands[] = {
+    &cmd_topics_apply,
+    &cmd_topics_check,
     &cmd_fail,
     NULL,
 };
