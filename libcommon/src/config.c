@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "config_kafka.h"
+#include "config_policies.h"
 #include "config_table.h"
 #include "glob.h"
+#include "policies.h"
 #include "units.h"
 
 #define MAX_TOPIC_NAME 249
@@ -68,7 +70,7 @@ static int derive(struct rp_doc *doc, struct rp_config *c)
         name_topic(c, "failed-tasks", "", &c->topics.failed_tasks) != 0 ||
         name_topic(c, "dead-letter", "", &c->topics.dead_letter) != 0)
         return -1;
-    return make_tiers(doc, c);
+    return make_tiers(doc, c) != 0 || rp_config_policies_finish(doc, c) != 0 ? -1 : 0;
 }
 
 static void check_registry(struct rp_doc *doc, const struct rp_config *c)
@@ -113,7 +115,8 @@ static void check_together(struct rp_doc *doc, const struct rp_config *c)
 static void read_all(struct rp_doc *doc, struct rp_config *c)
 {
     const yaml_node_t *root = rp_doc_root(doc);
-    int rc = rp_params_defaults(rp_config_params, c);
+    c->policies = rp_policies_new();
+    int rc = c->policies == NULL ? -1 : rp_params_defaults(rp_config_params, c);
     if (rc == 0) {
         if (root != NULL)
             rp_params_read(doc, root, rp_config_params, c);
@@ -157,7 +160,7 @@ void rp_config_free(struct rp_config *c)
     free(c);
 }
 
-static bool is_topic_name(struct rp_bytes name)
+bool rp_config_is_topic_name(struct rp_bytes name)
 {
     const char *s = name.data;
     if (name.len == 0 || name.len > MAX_TOPIC_NAME)
@@ -194,7 +197,7 @@ bool rp_config_owns_topic(const struct rp_config *c, struct rp_bytes name)
 
 bool rp_config_allows_target(const struct rp_config *c, struct rp_bytes name)
 {
-    if (!is_topic_name(name) || rp_config_owns_topic(c, name))
+    if (!rp_config_is_topic_name(name) || rp_config_owns_topic(c, name))
         return false;
     for (size_t i = 0; i < c->targets.allow.n; i++)
         if (rp_glob_match(c->targets.allow.items[i], name))

@@ -101,6 +101,8 @@ void rp_config_free(struct rp_config *config);
 /* Whether `name` is one of reprise's own topics (failed-tasks, dead-letter, a tier, task-events,
  * control, each with the prefix), which are never targets. */
 bool rp_config_owns_topic(const struct rp_config *config, struct rp_bytes name);
+/* Whether a topic of this name can exist. */
+bool rp_config_is_topic_name(struct rp_bytes name);
 /* Whether an event may name this target: allowed by a glob, and not our own. */
 bool rp_config_allows_target(const struct rp_config *config, struct rp_bytes name);
 

@@ -5,6 +5,7 @@
 
 #include "config.h"
 #include "config_kafka.h"
+#include "config_policies.h"
 #include "reprise/policy.h"
 #include "units.h"
 
@@ -194,5 +195,13 @@ const struct rp_param rp_config_params[] = {
     {.key = "postgres", .type = RP_P_MAP, .fields = postgres},
     {.key = "retention", .type = RP_P_MAP, .fields = retention},
     {.key = "log", .type = RP_P_MAP, .fields = logging},
+    {.key = "categories", .type = RP_P_SPECIAL, RP_FIELD(rp_config, policies),
+     .read = rp_config_categories_read, .schema = "categories",
+     .about = "New error categories, and more rules for the built-in ones, which are tried first."},
+    {.key = "policies", .type = RP_P_SPECIAL, RP_FIELD(rp_config, policies),
+     .read = rp_config_policies_read, .clear = rp_config_policies_clear, .schema = "policies",
+     .about = "By task type: its name, a glob, or default. The exact name counts first, then the "
+              "most specific glob, then default (built in: 3 executions, from 1s x2, at most 60s, "
+              "plus 0 to 10% of jitter)."},
     END,
 };

@@ -201,6 +201,7 @@ bool rp_doc_is_null(const yaml_node_t *node)
 size_t rp_doc_enter(struct rp_doc *doc, const char *key)
 {
     size_t mark = strlen(doc->path);
+    doc->depth++;
     (void)snprintf(doc->path + mark, sizeof doc->path - mark, "%s%.64s", mark == 0 ? "" : ".", key);
     return mark;
 }
@@ -208,6 +209,7 @@ size_t rp_doc_enter(struct rp_doc *doc, const char *key)
 void rp_doc_leave(struct rp_doc *doc, size_t mark)
 {
     doc->path[mark] = '\0';
+    doc->depth--;
 }
 
 char *rp_doc_text(struct rp_doc *doc, const yaml_node_t *node)

@@ -18,6 +18,7 @@ struct rp_doc {
     struct rp_fault *faults;
     size_t n_faults, n_dropped;
     char path[200]; /* "router.workers" */
+    int depth;      /* steps of the path */
 };
 
 struct rp_fault {
@@ -41,7 +42,7 @@ yaml_node_t *rp_doc_get(struct rp_doc *doc, const yaml_node_t *map, const char *
 /* Whether it is an empty plain scalar, as in `router:` with nothing behind, or the word null. */
 bool rp_doc_is_null(const yaml_node_t *node);
 
-/* Goes one step down the path and back up. */
+/* Goes one step down the path, and back up to the mark that was returned. */
 size_t rp_doc_enter(struct rp_doc *doc, const char *key);
 void rp_doc_leave(struct rp_doc *doc, size_t mark);
 

@@ -310,6 +310,9 @@ static void read_one_of(struct rp_doc *doc, const struct rp_param *p, const yaml
         while (p->words[words] != NULL)
             words++;
         *(int *)field = words + which;
+        const struct rp_param *f = &p->fields[which];
+        if (f->type == RP_P_MAP && rp_params_defaults(f->fields, field_of(f, field)) != 0)
+            rp_doc_fault(doc, node, "no memory");
         rp_params_read(doc, node, p->fields, field);
     } else if ((text = read_text(doc, p, node, &word)) != NULL) {
         *(int *)field = (int)word;
@@ -317,8 +320,8 @@ static void read_one_of(struct rp_doc *doc, const struct rp_param *p, const yaml
     }
 }
 
-static void read_value(struct rp_doc *doc, const struct rp_param *p, const yaml_node_t *node,
-                       void *field)
+void rp_params_read_value(struct rp_doc *doc, const struct rp_param *p, const yaml_node_t *node,
+                          void *field)
 {
     int64_t value;
     char *text;
@@ -399,7 +402,7 @@ static void read_pair(struct rp_doc *doc, const char *key, const yaml_node_t *ke
     for (size_t i = 0; r->params[i].key != NULL; i++)
         if (strcmp(r->params[i].key, key) == 0) {
             r->seen[i] = true;
-            read_value(doc, &r->params[i], value, field_of(&r->params[i], r->base));
+            rp_params_read_value(doc, &r->params[i], value, field_of(&r->params[i], r->base));
             return;
         }
     note_unknown(doc, key_node, key, r->params);

@@ -61,6 +61,10 @@ RP_NODISCARD int rp_params_defaults(const struct rp_param *params, void *base);
 void rp_params_read(struct rp_doc *doc, const yaml_node_t *node, const struct rp_param *params,
                     void *base);
 
+/* Reads one value into its field, wherever that is. */
+void rp_params_read_value(struct rp_doc *doc, const struct rp_param *param, const yaml_node_t *node,
+                          void *field);
+
 /* Frees what the fields own. */
 void rp_params_clear(const struct rp_param *params, void *base);
 
