@@ -4,6 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +16,23 @@
 #include "spill.h"
 
 #define MIB ((size_t)1 << 20)
+
+/* Stands in for open() (the linker's --wrap), as on a file system without unnamed files. */
+static bool no_unnamed_files;
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+    if (no_unnamed_files && (flags & O_TMPFILE) == O_TMPFILE) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = va_arg(args, mode_t);
+    va_end(args);
+    return __real_open(path, flags, mode);
+}
 
 static struct hold *open_hold(size_t budget)
 {
@@ -185,6 +205,39 @@ static void what_cannot_be_written_stays_in_memory(void **state)
     signal(SIGXFSZ, handler);
 }
 
+static size_t count_entries(const char *folder)
+{
+    size_t n = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        n++;
+    assert_int_equal(closedir(dir), 0);
+    return n;
+}
+
+static void without_unnamed_files_a_named_one_is_unlinked_at_once(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/reprise-hold-test-XXXXXX", piece[] = "piece", got[sizeof piece];
+    struct spill *s;
+    struct rp_error err;
+    uint64_t place;
+    assert_non_null(mkdtemp(folder));
+    size_t before = count_entries(folder);
+    no_unnamed_files = true;
+    int rc = spill_new(folder, &s, &err);
+    no_unnamed_files = false;
+    size_t after = count_entries(folder);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(rc, 0);
+    assert_int_equal(after, before);
+    assert_int_equal(spill_write(s, piece, sizeof piece, &place, &err), 0);
+    assert_int_equal(spill_read(s, place, 0, got, sizeof got, &err), 0);
+    assert_string_equal(got, piece);
+    spill_free(s);
+}
+
 static void a_folder_that_is_not_there_is_refused(void **state)
 {
     (void)state;
@@ -217,6 +270,7 @@ int main(void)
         cmocka_unit_test(a_hold_that_is_emptied_again_and_again_needs_no_second_segment),
         cmocka_unit_test(the_place_of_a_dropped_piece_is_used_again),
         cmocka_unit_test(what_cannot_be_written_stays_in_memory),
+        cmocka_unit_test(without_unnamed_files_a_named_one_is_unlinked_at_once),
         cmocka_unit_test(a_folder_that_is_not_there_is_refused),
         cmocka_unit_test(a_length_that_no_record_has_is_refused),
     };

@@ -30,7 +30,7 @@ struct sim_tier {
     struct sim_record records[SIM_MAX_RECORDS];
     int n, n_settled;
     int64_t start, end;      /* trimmed below `start`; the next append is at or after `end` */
-    int64_t low;             /* committed; -1: none */
+    int64_t low, high;       /* committed; -1: none */
     char metadata[FRONTIER_METADATA_MAX];
     int below_low;           /* records below the committed offset */
     int generation;          /* of the owner; an older one is fenced */

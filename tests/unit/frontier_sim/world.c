@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpoint.h"
 #include "reprise/task.h"
 #include "sim.h"
 
@@ -28,7 +29,7 @@ void sim_init(struct sim *s, uint64_t seed, bool trace)
         t->reach_ms = reaches[i][0];
         t->n = t->n_settled = t->below_low = t->generation = 0;
         t->start = t->end = sim_pick(s, 3) * 100;
-        t->low = -1;
+        t->low = t->high = -1;
         t->metadata[0] = '\0';
     }
 }
@@ -170,6 +171,13 @@ static void commit_offset(struct sim *s, struct sim_tier *t, int64_t low, const 
             sim_fail(s, "offset %" PRId64 " is lost: low is %" PRId64,
                      t->records[t->below_low].offset, low);
     }
+    struct checkpoint c;
+    if (!checkpoint_read(rp_str(metadata), low, &c))
+        sim_fail(s, "what is committed cannot be read: %" PRId64 " %s", low, metadata);
+    else if (c.high < t->high)
+        sim_fail(s, "high goes back from %" PRId64 " to %" PRId64, t->high, c.high);
+    else
+        t->high = c.high;
     t->low = low;
     (void)snprintf(t->metadata, sizeof t->metadata, "%s", metadata);
 }
