@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "batch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "clock.h"
+#include "day.h"
+#include "log.h"
+#include "row.h"
+
+/* Large records fill a batch before their number does. */
+#define MAX_BYTES ((size_t)16 << 20)
+
+struct entry {
+    rd_kafka_message_t *message;
+    int64_t dead_at_ms;
+    size_t end; /* of its row in `rows` */
+    enum rp_reason reason;
+    bool altered;
+};
+
+struct batch {
+    struct batch_options options;
+    struct rp_codec *codec;
+    struct rp_arena arena;
+    struct copy rows;
+    struct entry *entries; /* max_rows of them */
+    size_t n;
+    struct store_claim *claims; /* of the rows that are being written */
+    size_t claims_cap;
+};
+
+int batch_new(const struct batch_options *options, struct batch **out, struct rp_error *err)
+{
+    struct batch *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a batch");
+    b->options = *options;
+    b->entries = calloc(options->max_rows, sizeof *b->entries);
+    if (b->entries == NULL) {
+        batch_free(b);
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a batch");
+    }
+    /* Dead letters are reprise's own, in single-object encoding: no registry knows them. */
+    if (rp_codec_new(NULL, &b->codec, err) != 0) {
+        batch_free(b);
+        return -1;
+    }
+    *out = b;
+    return 0;
+}
+
+void batch_drop(struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        rd_kafka_message_destroy(b->entries[i].message);
+    b->n = 0;
+    b->rows.buf.len = 0;
+}
+
+void batch_free(struct batch *b)
+{
+    if (b == NULL)
+        return;
+    batch_drop(b);
+    rp_codec_free(b->codec);
+    rp_arena_clear(&b->arena);
+    rp_buf_clear(&b->rows.buf);
+    free(b->entries);
+    free(b->claims);
+    free(b);
+}
+
+size_t batch_rows(const struct batch *b)
+{
+    return b->n;
+}
+
+bool batch_full(const struct batch *b)
+{
+    return b->n == b->options.max_rows || b->rows.buf.len >= MAX_BYTES;
+}
+
+static struct row_record record_of(const rd_kafka_message_t *m)
+{
+    return (struct row_record){.topic = rp_str(rd_kafka_topic_name(m->rkt)),
+                               .partition = m->partition,
+                               .offset = m->offset,
+                               .key = {m->key, m->key_len},
+                               .value = {m->payload, m->len}};
+}
+
+static void log_row(const char *event, const rd_kafka_message_t *m, const char *error)
+{
+    rp_log(RP_LOG_WARN, event, rp_f_str("topic", rd_kafka_topic_name(m->rkt)),
+           rp_f_int("partition", m->partition), rp_f_int("offset", m->offset),
+           rp_f_str("error", error));
+}
+
+static int add_undecodable(struct batch *b, struct entry *e, int64_t recorded_ms, int64_t now_ms,
+                           const char *why, struct rp_error *err)
+{
+    struct row_record record = record_of(e->message);
+    char detail[400];
+    (void)snprintf(detail, sizeof detail, "the dead letter itself cannot be decoded: %s", why);
+    log_row("dead-letter-undecodable", e->message, why);
+    e->reason = RP_UNDECODABLE;
+    e->dead_at_ms = day_dead_at(recorded_ms, recorded_ms, now_ms, b->options.keep_ms);
+    return row_write_bare(&b->rows, &record, e->reason, detail, e->dead_at_ms, err);
+}
+
+static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_error *err)
+{
+    struct row_record record = record_of(e->message);
+    struct rp_dead_letter letter;
+    struct rp_error why;
+    rd_kafka_timestamp_type_t type;
+    int64_t recorded_ms = rd_kafka_message_timestamp(e->message, &type);
+    if (rp_codec_decode_dead_letter(b->codec, record.value, &b->arena, &letter, &why) != 0)
+        return add_undecodable(b, e, recorded_ms, now_ms, why.text, err);
+    e->reason = letter.reason;
+    e->dead_at_ms = day_dead_at(letter.decided_at_ms, recorded_ms, now_ms, b->options.keep_ms);
+    return row_write(&b->rows, &record, &letter, e->dead_at_ms, &e->altered, err);
+}
+
+int batch_add(struct batch *b, rd_kafka_message_t *message, int64_t now_ms, struct rp_error *err)
+{
+    struct entry *e = &b->entries[b->n];
+    *e = (struct entry){.message = message};
+    int failed = add_row(b, e, now_ms, err);
+    rp_arena_reset(&b->arena);
+    if (failed != 0) {
+        rd_kafka_message_destroy(message);
+        return -1;
+    }
+    e->end = b->rows.buf.len;
+    b->n++;
+    return 0;
+}
+
+static size_t begin_of(const struct batch *b, size_t i)
+{
+    return i == 0 ? 0 : b->entries[i - 1].end;
+}
+
+static int claims_reserve(struct batch *b, size_t n, struct rp_error *err)
+{
+    if (n <= b->claims_cap)
+        return 0;
+    struct store_claim *claims = realloc(b->claims, n * sizeof *claims);
+    if (claims == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for claims");
+    b->claims = claims;
+    b->claims_cap = n;
+    return 0;
+}
+
+/* The claims that these rows are written under, each with the offset behind its last row. Rows of
+ * partitions that are not ours any more have none, and so are left out. */
+static size_t claims_of(struct batch *b, size_t first, size_t n, const struct parts *parts)
+{
+    size_t n_claims = 0;
+    for (size_t i = first; i < first + n; i++) {
+        const rd_kafka_message_t *m = b->entries[i].message;
+        const struct part *part = parts_find(parts, m->partition);
+        size_t at = 0;
+        if (part == NULL || part->claim.epoch == 0)
+            continue;
+        while (at < n_claims && b->claims[at].partition != m->partition)
+            at++;
+        if (at == n_claims)
+            b->claims[n_claims++] = part->claim;
+        b->claims[at].next_offset = m->offset + 1;
+    }
+    return n_claims;
+}
+
+static int add_days(const struct batch *b, size_t first, size_t n, struct store *store,
+                    struct rp_error *err)
+{
+    for (size_t i = first; i < first + n; i++)
+        if (store_add_day(store, day_of(b->entries[i].dead_at_ms), err) != 0)
+            return -1;
+    return 0;
+}
+
+/* What was committed, in the claims, the metrics and the log. */
+static void settle(struct batch *b, size_t first, size_t n, size_t n_claims, int64_t added,
+                   struct parts *parts)
+{
+    int64_t committed = 0;
+    for (size_t i = 0; i < n_claims; i++)
+        parts_find(parts, b->claims[i].partition)->claim = b->claims[i];
+    for (size_t i = first; i < first + n; i++) {
+        const struct entry *e = &b->entries[i];
+        const struct part *part = parts_find(parts, e->message->partition);
+        if (part == NULL || part->claim.epoch == 0)
+            continue;
+        committed++;
+        rp_series_add(b->options.metrics->archived[e->reason], 1);
+        if (e->altered)
+            rp_series_add(b->options.metrics->altered, 1);
+    }
+    if (committed == added)
+        return;
+    rp_series_add(b->options.metrics->known, (double)(committed - added));
+    rp_log(RP_LOG_WARN, "rows-known-already", rp_f_int("rows", committed - added));
+}
+
+/* One transaction. */
+static int write_rows(struct batch *b, struct rp_bytes rows, size_t first, size_t n,
+                      struct store *store, struct parts *parts, struct rp_error *err)
+{
+    size_t n_claims = claims_of(b, first, n, parts);
+    int64_t added, began_us = rp_mono_us();
+    if (n_claims == 0)
+        return 0;
+    if (store_write(store, rows, b->claims, n_claims, &added, err) != 0)
+        return -1;
+    rp_series_observe(b->options.metrics->batch_seconds, (double)(rp_mono_us() - began_us) / 1e6);
+    settle(b, first, n, n_claims, added, parts);
+    return 0;
+}
+
+static int write_bare(struct batch *b, size_t i, const char *why, struct store *store,
+                      struct parts *parts, struct rp_error *err)
+{
+    struct entry *e = &b->entries[i];
+    struct row_record record = record_of(e->message);
+    struct copy row = {0};
+    log_row("row-refused", e->message, why);
+    e->altered = true;
+    int failed = row_write_bare(&row, &record, e->reason, why, e->dead_at_ms, err);
+    if (failed == 0)
+        failed = write_rows(b, rp_buf_bytes(&row.buf), i, 1, store, parts, err);
+    rp_buf_clear(&row.buf);
+    return failed;
+}
+
+static int try_range(struct batch *b, size_t first, size_t n, struct store *store,
+                     struct parts *parts, struct rp_error *err)
+{
+    size_t begin = begin_of(b, first), end = b->entries[first + n - 1].end;
+    struct rp_bytes rows = {b->rows.buf.data + begin, end - begin};
+    if (add_days(b, first, n, store, err) != 0)
+        return -1;
+    return write_rows(b, rows, first, n, store, parts, err);
+}
+
+static int write_range(struct batch *b, size_t first, size_t n, struct store *store,
+                       struct parts *parts, struct rp_error *err)
+{
+    int failed = try_range(b, first, n, store, parts, err);
+    if (failed != 0 && store_day_missing(store)) {
+        store_forget_days(store);
+        failed = try_range(b, first, n, store, parts, err);
+    }
+    if (failed == 0 || err->cls != RP_POISON)
+        return failed;
+    if (n == 1)
+        return write_bare(b, first, err->text, store, parts, err);
+    if (write_range(b, first, n / 2, store, parts, err) != 0)
+        return -1;
+    return write_range(b, first + n / 2, n - n / 2, store, parts, err);
+}
+
+int batch_write(struct batch *b, struct store *store, struct parts *parts, struct rp_error *err)
+{
+    if (b->n == 0)
+        return 0;
+    if (claims_reserve(b, parts->n, err) != 0 ||
+        write_range(b, 0, b->n, store, parts, err) != 0)
+        return -1;
+    batch_drop(b);
+    return 0;
+}

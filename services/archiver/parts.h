@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_H
+#define PARTS_H
+
+#include "metrics_archiver.h"
+#include "store.h"
+
+/* The partitions that a worker has been assigned. One is `live` from the moment that PostgreSQL has
+ * said where it is read on and the consumer stands there, to the next failure of the database;
+ * what is polled of others is passed over. */
+struct part {
+    struct store_claim claim; /* claim.next_offset: all below is committed */
+    int64_t position;         /* all below is in the batch or committed */
+    int64_t end;              /* the log's end, where the consumer last met it */
+    int64_t claim_mono_ms;    /* not to be claimed before */
+    bool live, paused;
+    struct rp_series *lag;
+};
+
+/* A zeroed one is empty and ready. */
+struct parts {
+    struct part *items;
+    size_t n, cap;
+};
+
+RP_NODISCARD int parts_add(struct parts *p, int32_t partition, struct metrics_archiver *metrics,
+                           struct rp_error *err);
+void parts_remove(struct parts *p, int32_t partition);
+/* NULL where it is not assigned. */
+struct part *parts_find(const struct parts *p, int32_t partition);
+bool parts_all_live(const struct parts *p);
+void parts_clear(struct parts *p);
+
+#endif

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "batch.h"
+#include "clock.h"
+#include "consumer.h"
+#include "log.h"
+#include "retention.h"
+#include "store.h"
+
+/* How long the database is left alone after a failure: doubling from the first to the last. */
+#define FIRST_WAIT_MS INT64_C(100)
+#define LAST_WAIT_MS  INT64_C(5000)
+/* How long a partition that has a newer owner is left to it. If it is still assigned to us then,
+ * the other one was the zombie, or an operator's mistake. */
+#define FENCED_WAIT_MS INT64_C(30000)
+/* A partition that was assigned a moment ago cannot be sought in yet. */
+#define SEEK_AGAIN_MS   INT64_C(50)
+#define SEEK_TIMEOUT_MS 5000
+#define IDLE_POLL_MS    100
+
+struct worker {
+    struct rp_worker *service;
+    const struct rp_service_config *section;
+    struct metrics_archiver metrics;
+    struct rp_series *database_up;
+    struct rp_consumer *consumer;
+    struct store *store;
+    struct batch *batch;
+    struct parts parts;
+    struct retention retention;
+    char owner[128];
+    bool joined;             /* the group has told us our partitions, if any */
+    int64_t batch_mono_ms;   /* when its first row came */
+    int64_t connect_mono_ms; /* the database is left alone until then */
+    int64_t wait_ms;
+    struct rp_error failure; /* of what the group's callbacks did */
+};
+
+static char *topic_of(const struct worker *w)
+{
+    return w->service->config->topics.dead_letter;
+}
+
+/* All that is not committed is forgotten; it is read again from where PostgreSQL says. */
+static void stand_still(struct worker *w)
+{
+    batch_drop(w->batch);
+    for (size_t i = 0; i < w->parts.n; i++)
+        w->parts.items[i].live = false;
+}
+
+static void database_failed(struct worker *w, const struct rp_error *err)
+{
+    stand_still(w);
+    store_disconnect(w->store);
+    w->retention.running = false;
+    w->wait_ms = w->wait_ms == 0 ? FIRST_WAIT_MS : 2 * w->wait_ms;
+    if (w->wait_ms > LAST_WAIT_MS)
+        w->wait_ms = LAST_WAIT_MS;
+    w->connect_mono_ms = rp_mono_ms() + w->wait_ms;
+    rp_series_set(w->database_up, 0);
+    rp_series_add(w->metrics.database_errors, 1);
+    rp_log(RP_LOG_WARN, "database-away", rp_f_str("error", err->text),
+           rp_f_int("next_try_ms", w->wait_ms));
+}
+
+/* 0 also where the database is away; -1 where going on makes no sense. */
+static int serve_connection(struct worker *w, struct rp_error *err)
+{
+    if (store_connected(w->store) || rp_mono_ms() < w->connect_mono_ms)
+        return 0;
+    if (store_connect(w->store, err) == 0) {
+        rp_series_set(w->database_up, 1);
+        rp_log(RP_LOG_INFO, "database-connected", rp_f_int("worker", w->service->index));
+        return 0;
+    }
+    if (err->cls == RP_FATAL)
+        return -1;
+    database_failed(w, err);
+    return 0;
+}
+
+static void fenced(struct worker *w, struct part *part)
+{
+    part->live = false;
+    part->claim.epoch = 0;
+    part->claim_mono_ms = rp_mono_ms() + FENCED_WAIT_MS;
+    rp_series_add(w->metrics.fenced, 1);
+    rp_log(RP_LOG_WARN, "partition-fenced", rp_f_str("topic", topic_of(w)),
+           rp_f_int("partition", part->claim.partition));
+}
+
+static rd_kafka_topic_partition_list_t *list_of(const struct worker *w, const struct part *part,
+                                                int64_t offset)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, topic_of(w), part->claim.partition)->offset = offset;
+    return list;
+}
+
+/* While a partition is not live nothing of it is fetched; polling goes on for the group's sake. */
+static void pause_part(struct worker *w, struct part *part, bool pause)
+{
+    rd_kafka_t *rk = rp_consumer_handle(w->consumer);
+    rd_kafka_topic_partition_list_t *list = list_of(w, part, RD_KAFKA_OFFSET_INVALID);
+    rd_kafka_resp_err_t code = pause ? rd_kafka_pause_partitions(rk, list)
+                                     : rd_kafka_resume_partitions(rk, list);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        code = list->elems[0].err;
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        part->paused = pause;
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+/* What the topic has dropped before it was archived is lost, and nothing is worse than not to say
+ * so. Returns where to read on. */
+static int64_t check_start(struct worker *w, const struct part *part)
+{
+    int64_t low, high, next = part->claim.next_offset;
+    if (next == 0)
+        return RD_KAFKA_OFFSET_BEGINNING;
+    if (rd_kafka_query_watermark_offsets(rp_consumer_handle(w->consumer), topic_of(w),
+                                         part->claim.partition, &low, &high,
+                                         SEEK_TIMEOUT_MS) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+        low <= next)
+        return next;
+    rp_log(RP_LOG_ERROR, "dead-letters-gone", rp_f_str("topic", topic_of(w)),
+           rp_f_int("partition", part->claim.partition), rp_f_int("from", next),
+           rp_f_int("to", low - 1));
+    return low;
+}
+
+/* The seek is through when this returns: what was fetched before it is not polled any more. */
+static bool seek(struct worker *w, struct part *part)
+{
+    rd_kafka_topic_partition_list_t *list = list_of(w, part, check_start(w, part));
+    rd_kafka_error_t *error =
+        rd_kafka_seek_partitions(rp_consumer_handle(w->consumer), list, SEEK_TIMEOUT_MS);
+    bool there = error == NULL && list->elems[0].err == RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (error != NULL)
+        rd_kafka_error_destroy(error);
+    rd_kafka_topic_partition_list_destroy(list);
+    return there;
+}
+
+static int go_live(struct worker *w, struct part *part, struct rp_error *err)
+{
+    if (!part->paused)
+        pause_part(w, part, true);
+    if (!part->paused || rp_mono_ms() < part->claim_mono_ms)
+        return 0;
+    part->claim_mono_ms = rp_mono_ms() + SEEK_AGAIN_MS;
+    if (store_claim(w->store, "", &part->claim, err) != 0) {
+        if (err->code != RP_E_FENCED)
+            return -1;
+        fenced(w, part);
+        return 0;
+    }
+    if (!seek(w, part))
+        return 0;
+    part->position = part->claim.next_offset;
+    part->live = true;
+    pause_part(w, part, false);
+    rp_log(RP_LOG_INFO, "partition-claimed", rp_f_str("topic", topic_of(w)),
+           rp_f_int("partition", part->claim.partition), rp_f_int("epoch", part->claim.epoch),
+           rp_f_int("next_offset", part->claim.next_offset));
+    return 0;
+}
+
+/* Brings each partition to life that is not, or keeps it still while there is no database. */
+static void serve_parts(struct worker *w)
+{
+    struct rp_error err;
+    for (size_t i = 0; i < w->parts.n; i++) {
+        struct part *part = &w->parts.items[i];
+        if (!store_connected(w->store)) {
+            if (!part->paused)
+                pause_part(w, part, true);
+        } else if (!part->live) {
+            if (go_live(w, part, &err) != 0)
+                database_failed(w, &err);
+        } else if (part->paused) {
+            pause_part(w, part, false);
+        }
+    }
+}
+
+static void serve_retention(struct worker *w)
+{
+    struct rp_error err;
+    if (w->service->index != 0 || !store_connected(w->store) ||
+        retention_serve(&w->retention, store_db(w->store), rp_wall_ms(), &err) == 0)
+        return;
+    if (store_connected(w->store))
+        rp_log(RP_LOG_WARN, "retention-failed", rp_f_str("error", err.text));
+    else
+        database_failed(w, &err);
+}
+
+/* For those who watch the group's lag; it is never read back. */
+static void commit_to_kafka(struct worker *w)
+{
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new((int)w->parts.n);
+    for (size_t i = 0; i < w->parts.n; i++)
+        if (w->parts.items[i].live && w->parts.items[i].claim.next_offset > 0)
+            rd_kafka_topic_partition_list_add(list, topic_of(w), w->parts.items[i].claim.partition)
+                ->offset = w->parts.items[i].claim.next_offset;
+    if (list->cnt > 0)
+        (void)rd_kafka_commit(rp_consumer_handle(w->consumer), list, 1);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+static void tell_lag(struct worker *w, struct part *part)
+{
+    int64_t low, high, done = part->claim.next_offset;
+    if (part->end > done && part->position <= done)
+        done = part->end; /* behind the last record are only marks of transactions */
+    if (rd_kafka_get_watermark_offsets(rp_consumer_handle(w->consumer), topic_of(w),
+                                       part->claim.partition, &low,
+                                       &high) == RD_KAFKA_RESP_ERR_NO_ERROR)
+        rp_series_set(part->lag, high > done ? (double)(high - done) : 0);
+}
+
+static void write_batch(struct worker *w)
+{
+    struct rp_error err;
+    if (batch_rows(w->batch) == 0)
+        return;
+    if (batch_write(w->batch, w->store, &w->parts, &err) != 0) {
+        database_failed(w, &err);
+        return;
+    }
+    w->wait_ms = 0;
+    for (size_t i = 0; i < w->parts.n; i++) {
+        struct part *part = &w->parts.items[i];
+        if (part->live && part->claim.epoch == 0)
+            fenced(w, part);
+        else if (part->live)
+            tell_lag(w, part);
+    }
+    commit_to_kafka(w);
+}
+
+static void on_assigned(void *opaque, rd_kafka_topic_partition_list_t *list)
+{
+    struct worker *w = opaque;
+    w->joined = true;
+    for (int i = 0; i < list->cnt; i++)
+        if (parts_add(&w->parts, list->elems[i].partition, &w->metrics, &w->failure) != 0)
+            return;
+}
+
+/* What is in hand is written once more, whoever owns the partitions by now: the epoch decides. */
+static void on_revoked(void *opaque, const rd_kafka_topic_partition_list_t *list, bool lost)
+{
+    struct worker *w = opaque;
+    (void)lost;
+    write_batch(w);
+    for (int i = 0; i < list->cnt; i++)
+        parts_remove(&w->parts, list->elems[i].partition);
+}
+
+/* Offsets go back when the broker has lost what it once confirmed, or when the topic was deleted
+ * and created again. What the archive has already is passed over by its primary key. */
+static void check_order(const struct worker *w, const struct part *part, int64_t offset)
+{
+    if (offset < part->position)
+        rp_log(RP_LOG_WARN, "offset-went-back", rp_f_str("topic", topic_of(w)),
+               rp_f_int("partition", part->claim.partition), rp_f_int("from", part->position),
+               rp_f_int("to", offset));
+}
+
+static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_error *err)
+{
+    struct part *part = parts_find(&w->parts, message->partition);
+    int64_t offset = message->offset;
+    if (part == NULL || !part->live) {
+        rd_kafka_message_destroy(message);
+        return 0;
+    }
+    check_order(w, part, offset);
+    if (batch_rows(w->batch) == 0)
+        w->batch_mono_ms = rp_mono_ms();
+    if (batch_add(w->batch, message, rp_wall_ms(), err) != 0)
+        return -1;
+    part->position = offset + 1;
+    return 0;
+}
+
+static int take_error(struct worker *w, rd_kafka_message_t *message, struct rp_error *err)
+{
+    struct part *part = parts_find(&w->parts, message->partition);
+    rd_kafka_resp_err_t code = message->err;
+    if (code == RD_KAFKA_RESP_ERR__PARTITION_EOF && part != NULL) {
+        part->end = message->offset;
+        tell_lag(w, part);
+    }
+    rd_kafka_message_destroy(message);
+    if (code == RD_KAFKA_RESP_ERR__PARTITION_EOF)
+        return 0;
+    (void)rp_kafka_fail(err, code, "consume");
+    rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err->text));
+    return err->cls == RP_FATAL ? -1 : 0;
+}
+
+static int poll_timeout(const struct worker *w)
+{
+    if (batch_rows(w->batch) == 0)
+        return w->retention.running ? 0 : !parts_all_live(&w->parts) ? (int)SEEK_AGAIN_MS
+                                                                      : IDLE_POLL_MS;
+    int64_t left = w->batch_mono_ms + w->section->linger_ms - rp_mono_ms();
+    return left < 0 ? 0 : left > IDLE_POLL_MS ? IDLE_POLL_MS : (int)left;
+}
+
+static int poll_once(struct worker *w, struct rp_error *err)
+{
+    rd_kafka_message_t *message = rp_consumer_poll(w->consumer, poll_timeout(w));
+    if (w->failure.code != RP_OK) {
+        *err = w->failure;
+        if (message != NULL)
+            rd_kafka_message_destroy(message);
+        return -1;
+    }
+    if (message == NULL)
+        return 0;
+    return message->err != RD_KAFKA_RESP_ERR_NO_ERROR ? take_error(w, message, err)
+                                                      : take_row(w, message, err);
+}
+
+static int run(struct worker *w, struct rp_error *err)
+{
+    while (!atomic_load(w->service->stop)) {
+        if (serve_connection(w, err) != 0)
+            return -1;
+        serve_parts(w);
+        serve_retention(w);
+        atomic_store(&w->service->ready,
+                     w->joined && store_connected(w->store) && parts_all_live(&w->parts));
+        if (poll_once(w, err) != 0)
+            return -1;
+        if (batch_full(w->batch) || (batch_rows(w->batch) > 0 && poll_timeout(w) == 0))
+            write_batch(w);
+    }
+    write_batch(w);
+    return 0;
+}
+
+static int init(struct worker *w, struct rp_error *err)
+{
+    const struct rp_config *config = w->service->config;
+    const struct rp_consumer_owner callbacks = {w, on_assigned, on_revoked};
+    const struct batch_options options = {.max_rows = (size_t)w->section->batch,
+                                          .keep_ms = config->retention.keep_ms,
+                                          .metrics = &w->metrics};
+    char group[512];
+    struct rp_rng rng;
+    rp_rng_init_random(&rng);
+    /* A process that takes the name of a dead one is another owner all the same. */
+    (void)snprintf(w->owner, sizeof w->owner, "%s/%08" PRIx32, w->service->instance,
+                   (uint32_t)rp_rng_next(&rng));
+    (void)snprintf(group, sizeof group, "%sreprise-archiver", config->topics.prefix);
+    metrics_archiver_init(&w->metrics, w->service->metrics);
+    w->database_up = metrics_archiver_database_up(&w->metrics, w->service->index);
+    w->retention = (struct retention){.keep_ms = config->retention.keep_ms,
+                                      .minute = config->retention.schedule_minute,
+                                      .metrics = &w->metrics};
+    if (batch_new(&options, &w->batch, err) != 0 ||
+        store_new(config->postgres.dsn, topic_of(w), w->owner, &w->store, err) != 0)
+        return -1;
+    return rp_consumer_new(config, group, w->service->instance, &config->topics.dead_letter, 1,
+                           true, &callbacks, &w->consumer, err);
+}
+
+int worker_run(struct rp_worker *service, struct rp_error *err)
+{
+    struct worker w = {.service = service, .section = &service->config->archiver};
+    int failed = init(&w, err);
+    if (failed == 0)
+        failed = run(&w, err);
+    rp_consumer_close(w.consumer);
+    parts_clear(&w.parts);
+    batch_free(w.batch);
+    store_free(w.store);
+    return failed;
+}
