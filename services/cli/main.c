@@ -5,6 +5,8 @@
 static const struct cli_command *const commands[] = {
     &cmd_topics_apply,
     &cmd_topics_check,
+    &cmd_db_migrate,
+    &cmd_db_check,
     &cmd_fail,
     NULL,
 };

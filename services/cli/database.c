@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "database.h"
+
+#include "config.h"
+
+/* How long a question may take, unless a command says otherwise. */
+#define TIMEOUT_MS 60000
+
+int database_failed(const struct rp_error *err)
+{
+    cli_error("%s", err->text);
+    return CLI_FAILED;
+}
+
+int database_run(const struct cli_args *args, database_fn *run)
+{
+    struct rp_error err;
+    struct rp_db *db;
+    struct rp_config *config = cli_config_load(args);
+    if (config == NULL)
+        return CLI_USAGE;
+    int code = CLI_FAILED;
+    if (rp_db_open(config->postgres.dsn, "reprise", TIMEOUT_MS, &db, &err) != 0) {
+        cli_error("%s", err.text);
+    } else {
+        code = run(args, db);
+        rp_db_close(db);
+    }
+    rp_config_free(config);
+    return code;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_CLI_DATABASE_H
+#define REPRISE_CLI_DATABASE_H
+
+#include "cli.h"
+#include "db.h"
+
+typedef int database_fn(const struct cli_args *args, struct rp_db *db);
+
+/* Loads the configuration, connects to its database, and calls `run`. What goes wrong on the way is
+ * printed. Returns the exit code. */
+int database_run(const struct cli_args *args, database_fn *run);
+
+/* Prints the error; returns CLI_FAILED. */
+int database_failed(const struct rp_error *err);
+
+#endif
