@@ -102,8 +102,8 @@ void checkpoint_write(const struct checkpoint *c, int64_t low, char *out, size_t
     if (c->settled.offset < 0)
         len = put(out, size, len, "- reach=");
     else
-        len = put(out, size, len, "%" PRId64 ":%" PRId64 " reach=", c->settled.ms,
-                  c->settled.offset);
+        len =
+            put(out, size, len, "%" PRId64 ":%" PRId64 " reach=", c->settled.ms, c->settled.offset);
     size_t first = first_reach(c, low);
     for (size_t i = first; i < c->n_reaches; i++)
         len = put(out, size, len, "%s%" PRId64 ":%" PRId64, i > first ? "," : "",

@@ -30,8 +30,8 @@ struct frontier_entry {
  * `low` on counts as unsettled, and *out_lost_state says so (it is never an error: sending again is
  * better than losing). Fails with RP_E_NOMEM only. */
 RP_NODISCARD int frontier_new(int64_t length_ms, int64_t reach_ms, int64_t low,
-                              struct rp_bytes metadata, bool *out_lost_state,
-                              struct frontier **out, struct rp_error *err);
+                              struct rp_bytes metadata, bool *out_lost_state, struct frontier **out,
+                              struct rp_error *err);
 
 typedef void frontier_release_fn(void *opaque, uint64_t handle);
 /* Gives back the handle of each held record, those in flight included, and frees. */

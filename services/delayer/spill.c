@@ -145,8 +145,8 @@ void spill_drop(struct spill *s, uint64_t place, size_t n)
         return;
     }
     /* Where the file system makes no holes the space is only used again. */
-    (void)fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    (off_t)(place * SPILL_UNIT), (off_t)(units * SPILL_UNIT));
+    (void)fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(place * SPILL_UNIT),
+                    (off_t)(units * SPILL_UNIT));
     for (uint64_t i = 0; i < units; i++)
         s->free[s->n_free++] = place + i;
 }

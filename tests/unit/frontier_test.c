@@ -398,8 +398,7 @@ static void a_new_reach_counts_from_the_recovered_high_on(void **unused)
     (void)unused;
     bool lost;
     struct frontier_entry e;
-    struct frontier *f =
-        open_as(20000, 0, "reprise/1 high=2 settled=15000:7 reach=0:60000", &lost);
+    struct frontier *f = open_as(20000, 0, "reprise/1 high=2 settled=15000:7 reach=0:60000", &lost);
     assert_true(lost); /* settled lies behind high */
     finish(f);
 

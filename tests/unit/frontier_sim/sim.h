@@ -29,11 +29,11 @@ struct sim_tier {
     int64_t length_ms, reach_ms; /* the reach as the configuration has it now */
     struct sim_record records[SIM_MAX_RECORDS];
     int n, n_settled;
-    int64_t start, end;      /* trimmed below `start`; the next append is at or after `end` */
-    int64_t low, high;       /* committed; -1: none */
+    int64_t start, end; /* trimmed below `start`; the next append is at or after `end` */
+    int64_t low, high;  /* committed; -1: none */
     char metadata[FRONTIER_METADATA_MAX];
-    int below_low;           /* records below the committed offset */
-    int generation;          /* of the owner; an older one is fenced */
+    int below_low;  /* records below the committed offset */
+    int generation; /* of the owner; an older one is fenced */
 };
 
 struct sim_task {
@@ -45,7 +45,7 @@ struct sim {
     uint64_t seed;
     struct rp_rng rng;
     bool trace;
-    bool draining;    /* no more faults; only what is there is settled */
+    bool draining; /* no more faults; only what is there is settled */
     int64_t now_ms;
     bool clocks_agree; /* in this history */
     int n_tiers;

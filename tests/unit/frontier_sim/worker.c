@@ -30,8 +30,9 @@ void worker_start(struct sim_worker *w, struct sim *s, struct sim_tier *t)
     while (w->next < t->n &&
            (t->records[w->next].offset < t->low || t->records[w->next].offset < t->start))
         w->next++;
-    sim_trace(s, "tier %d: an owner with reach %" PRId64 " skew %" PRId64 " begins at %" PRId64
-              " %s", number_of(w), t->reach_ms, w->skew_ms, t->low, t->metadata);
+    sim_trace(s,
+              "tier %d: an owner with reach %" PRId64 " skew %" PRId64 " begins at %" PRId64 " %s",
+              number_of(w), t->reach_ms, w->skew_ms, t->low, t->metadata);
 }
 
 static void released(void *opaque, uint64_t handle)
