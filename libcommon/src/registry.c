@@ -34,6 +34,7 @@ struct rp_registry {
     size_t n_known, cap_known;
     struct rp_error outage; /* the last, while it is remembered */
     int64_t outage_until_mono_ms;
+    int64_t (*now_mono_ms)(void);
 };
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
@@ -119,6 +120,7 @@ int rp_registry_new(const struct rp_registry_options *options, struct rp_registr
     struct rp_registry *r = calloc(1, sizeof *r);
     if (r == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a schema registry's client");
+    r->now_mono_ms = options->now_mono_ms == NULL ? rp_mono_ms : options->now_mono_ms;
     r->curl = curl_easy_init();
     r->url = strdup(options->url);
     r->headers = curl_slist_append(
@@ -239,7 +241,7 @@ static int remember_unknown(struct rp_registry *r, int32_t id, int64_t until_mon
 static int remember_outage(struct rp_registry *r, const char *what, struct rp_error *err)
 {
     (void)rp_fail(&r->outage, RP_E_IO, RP_RETRIABLE, "schema registry: %s", what);
-    r->outage_until_mono_ms = rp_mono_ms() + REMEMBER_MS;
+    r->outage_until_mono_ms = r->now_mono_ms() + REMEMBER_MS;
     if (err != NULL)
         *err = r->outage;
     return -1;
@@ -288,7 +290,7 @@ static int fetch(struct rp_registry *r, int32_t id, struct rp_error *err)
         return remember_outage(
             r, r->curl_error[0] != '\0' ? r->curl_error : curl_easy_strerror(rc), err);
     if (status == 404)
-        return remember_unknown(r, id, rp_mono_ms() + REMEMBER_MS, "is not known there", err);
+        return remember_unknown(r, id, r->now_mono_ms() + REMEMBER_MS, "is not known there", err);
     if (status != 200) {
         (void)snprintf(text, sizeof text, "it answers with status %ld%s", status,
                        status == 401 || status == 403 ? ": check username and password" : "");
@@ -303,12 +305,12 @@ int rp_registry_schema(struct rp_registry *r, int32_t id, const char **out_json,
     size_t i = place_of(r, id);
     bool found = i < r->n_known && r->known[i].id == id;
     if (found && r->known[i].json == NULL) {
-        if (rp_mono_ms() < r->known[i].unknown_until_mono_ms)
+        if (r->now_mono_ms() < r->known[i].unknown_until_mono_ms)
             return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "%s", r->known[i].why);
         found = false;
     }
     if (!found) {
-        if (rp_mono_ms() < r->outage_until_mono_ms) {
+        if (r->now_mono_ms() < r->outage_until_mono_ms) {
             if (err != NULL)
                 *err = r->outage;
             return -1;

@@ -17,8 +17,11 @@ struct rp_registry_options {
     const char *password;
     const char *ca_file;  /* NULL: the system's */
     int64_t timeout_ms;   /* of a whole request */
+    /* For tests; NULL: the system's clock. */
+    int64_t (*now_mono_ms)(void);
 };
 
+/* Copies the options. Fails with RP_E_CONFIG (FATAL) when the url is none. */
 RP_NODISCARD int rp_registry_new(const struct rp_registry_options *options,
                                  struct rp_registry **out, struct rp_error *err);
 void rp_registry_free(struct rp_registry *registry);

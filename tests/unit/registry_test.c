@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The registry is an HTTP server in this process that answers as the test says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codec.h"
+#include "codec_fixture.h"
+#include "embedded.h"
+#include "registry.h"
+
+struct fixture {
+    struct MHD_Daemon *server;
+    char url[80];
+    struct rp_registry *registry;
+    struct rp_error err;
+
+    pthread_mutex_t lock; /* of what follows, which the server's threads use too */
+    pthread_cond_t changed;
+    unsigned status;
+    const char *body;
+    bool stuck; /* no answer while it is set */
+    int requests;
+    char path[80], user[40], password[40];
+};
+
+static enum MHD_Result answer(void *opaque, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *data,
+                              size_t *data_size, void **request)
+{
+    struct fixture *f = opaque;
+    char *password = NULL;
+    char *user = MHD_basic_auth_get_username_password(connection, &password);
+    (void)method, (void)version, (void)data, (void)data_size, (void)request;
+    (void)pthread_mutex_lock(&f->lock);
+    f->requests++;
+    (void)snprintf(f->path, sizeof f->path, "%s", path);
+    (void)snprintf(f->user, sizeof f->user, "%s", user == NULL ? "" : user);
+    (void)snprintf(f->password, sizeof f->password, "%s", password == NULL ? "" : password);
+    while (f->stuck)
+        (void)pthread_cond_wait(&f->changed, &f->lock);
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        strlen(f->body), (void *)(uintptr_t)f->body, MHD_RESPMEM_MUST_COPY);
+    enum MHD_Result rc = MHD_queue_response(connection, f->status, response);
+    (void)pthread_mutex_unlock(&f->lock);
+    MHD_destroy_response(response);
+    MHD_free(user);
+    MHD_free(password);
+    return rc;
+}
+
+static int64_t test_mono_ms;
+
+static int64_t now(void)
+{
+    return test_mono_ms;
+}
+
+static struct rp_registry_options options_of(const struct fixture *f)
+{
+    return (struct rp_registry_options){.url = f->url, .timeout_ms = 10000, .now_mono_ms = now};
+}
+
+/* A client in place of the fixture's. */
+static void use(struct fixture *f, struct rp_registry_options options)
+{
+    rp_registry_free(f->registry);
+    if (rp_registry_new(&options, &f->registry, &f->err) != 0)
+        fail_msg("%s", f->err.text);
+}
+
+static int set_up(void **state)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct fixture *f = calloc(1, sizeof *f);
+    if (f == NULL)
+        return -1;
+    *state = f;
+    (void)pthread_mutex_init(&f->lock, NULL);
+    (void)pthread_cond_init(&f->changed, NULL);
+    f->server = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0, NULL, NULL, answer, f,
+        MHD_OPTION_SOCK_ADDR, &any, MHD_OPTION_END);
+    if (f->server == NULL)
+        return -1;
+    (void)snprintf(f->url, sizeof f->url, "http://127.0.0.1:%u",
+                   (unsigned)MHD_get_daemon_info(f->server, MHD_DAEMON_INFO_BIND_PORT)->port);
+    test_mono_ms = 5000;
+    use(f, options_of(f));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    rp_registry_free(f->registry);
+    MHD_stop_daemon(f->server);
+    (void)pthread_cond_destroy(&f->changed);
+    (void)pthread_mutex_destroy(&f->lock);
+    free(f);
+    return 0;
+}
+
+static void say(struct fixture *f, unsigned status, const char *body)
+{
+    (void)pthread_mutex_lock(&f->lock);
+    f->status = status;
+    f->body = body;
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+static void assert_schema(struct fixture *f, int32_t id, const char *expected)
+{
+    const char *json;
+    if (rp_registry_schema(f->registry, id, &json, &f->err) != 0)
+        fail_msg("%s", f->err.text);
+    assert_string_equal(json, expected);
+}
+
+static void assert_fails(struct fixture *f, int32_t id, enum rp_error_class cls,
+                         const char *because)
+{
+    const char *json;
+    assert_int_equal(rp_registry_schema(f->registry, id, &json, &f->err), -1);
+    assert_int_equal(f->err.cls, cls);
+    if (strstr(f->err.text, because) == NULL)
+        fail_msg("'%s' does not say '%s'", f->err.text, because);
+}
+
+static void a_schema_is_fetched_once(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+    assert_schema(f, 17, "\"int\"");
+    assert_string_equal(f->path, "/schemas/ids/17");
+    assert_string_equal(f->user, "");
+    say(f, 500, "");
+    test_mono_ms += 1000000;
+    assert_schema(f, 17, "\"int\"");
+    assert_int_equal(f->requests, 1);
+}
+
+static void schemas_are_kept_apart_by_id(void **state)
+{
+    struct fixture *f = *state;
+    for (int32_t round = 0; round < 2; round++) {
+        for (int32_t id = 1; id <= 40; id++) {
+            char body[40], expected[20];
+            int32_t mixed = id * 17 % 41;
+            (void)snprintf(body, sizeof body, "{\"schema\": \"%d\"}", (int)mixed);
+            (void)snprintf(expected, sizeof expected, "%d", (int)mixed);
+            say(f, 200, body);
+            assert_schema(f, mixed, expected);
+        }
+    }
+    assert_int_equal(f->requests, 40);
+}
+
+static void a_path_in_the_url_and_its_last_slash_are_fine(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_registry_options options = options_of(f);
+    char url[120];
+    (void)snprintf(url, sizeof url, "%s/apis/ccompat/v7/", f->url);
+    options.url = url;
+    use(f, options);
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\", \"schemaType\": \"AVRO\", \"references\": []}");
+    assert_schema(f, 3, "\"int\"");
+    assert_string_equal(f->path, "/apis/ccompat/v7/schemas/ids/3");
+}
+
+static void username_and_password_go_with_the_request(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_registry_options options = options_of(f);
+    options.username = "reprise";
+    options.password = "s3cr:et";
+    use(f, options);
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+    assert_schema(f, 1, "\"int\"");
+    assert_string_equal(f->user, "reprise");
+    assert_string_equal(f->password, "s3cr:et");
+}
+
+static void an_unknown_id_is_poison_and_remembered_for_a_second(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 404, "{\"error_code\":40403,\"message\":\"Schema 9 not found\"}");
+    assert_fails(f, 9, RP_POISON, "schema id 9 is not known there");
+    assert_fails(f, 9, RP_POISON, "schema id 9 is not known there");
+    assert_int_equal(f->requests, 1);
+    test_mono_ms += 1000;
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+    assert_schema(f, 9, "\"int\"");
+    assert_int_equal(f->requests, 2);
+}
+
+static void an_unknown_id_does_not_hinder_others(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 404, "");
+    assert_fails(f, 9, RP_POISON, "not known");
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+    assert_schema(f, 10, "\"int\"");
+}
+
+static void a_server_error_is_retriable_and_remembered_for_a_second(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 500, "{\"error_code\":50001}");
+    assert_fails(f, 1, RP_RETRIABLE, "status 500");
+    assert_fails(f, 2, RP_RETRIABLE, "status 500");
+    assert_int_equal(f->requests, 1);
+    test_mono_ms += 1000;
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+    assert_schema(f, 1, "\"int\"");
+}
+
+static void a_refusal_is_retriable_and_says_what_to_check(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 401, "");
+    assert_fails(f, 1, RP_RETRIABLE, "status 401: check username and password");
+}
+
+static void what_is_no_avro_schema_is_poison_for_ever(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 200, "{\"schema\": \"syntax = \\\"proto3\\\";\", \"schemaType\": \"PROTOBUF\"}");
+    assert_fails(f, 4, RP_POISON, "schema id 4 is no Avro schema");
+    test_mono_ms += 1000000;
+    assert_fails(f, 4, RP_POISON, "schema id 4 is no Avro schema");
+    assert_int_equal(f->requests, 1);
+    say(f, 200, "{\"schema\": \"\\\"a.B\\\"\", \"references\": [{\"name\": \"a.B\"}]}");
+    assert_fails(f, 5, RP_POISON, "refers to other subjects");
+}
+
+static void an_answer_without_a_schema_is_retriable(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 200, "<html>Please log in</html>");
+    assert_fails(f, 1, RP_RETRIABLE, "the answer holds no schema");
+    test_mono_ms += 1000;
+    say(f, 200, "{\"schema\": 7}");
+    assert_fails(f, 1, RP_RETRIABLE, "the answer holds no schema");
+}
+
+static void an_answer_without_end_is_cut(void **state)
+{
+    struct fixture *f = *state;
+    char *body = malloc(2 << 20);
+    assert_non_null(body);
+    memset(body, ' ', 2 << 20);
+    body[(2 << 20) - 1] = '\0';
+    say(f, 200, body);
+    assert_fails(f, 1, RP_POISON, "schema id 1 is larger than 1 MiB");
+    free(body);
+}
+
+static void a_registry_that_does_not_answer_in_time_is_retriable(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_registry_options options = options_of(f);
+    options.timeout_ms = 50;
+    use(f, options);
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+    f->stuck = true;
+    assert_fails(f, 1, RP_RETRIABLE, "schema registry: ");
+    (void)pthread_mutex_lock(&f->lock);
+    f->stuck = false;
+    (void)pthread_cond_broadcast(&f->changed);
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+static void a_registry_that_is_away_is_retriable(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_registry_options options = options_of(f);
+    options.url = "http://127.0.0.1:1";
+    use(f, options);
+    assert_fails(f, 1, RP_RETRIABLE, "schema registry: ");
+}
+
+static void what_is_no_url_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const urls[] = {"", "localhost", "file:///etc/passwd", "http://", "x y"};
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        struct rp_registry_options options = options_of(f);
+        struct rp_registry *registry;
+        options.url = urls[i];
+        assert_int_equal(rp_registry_new(&options, &registry, &f->err), -1);
+        assert_int_equal(f->err.code, RP_E_CONFIG);
+    }
+}
+
+static struct rp_buf confluent_of(uint8_t id, const struct rp_failed_task *task)
+{
+    struct rp_buf single = {0}, out = {0};
+    struct rp_error err;
+    uint8_t head[5] = {0, 0, 0, 0, id};
+    assert_int_equal(rp_failed_task_encode(task, &single, &err), 0);
+    assert_int_equal(rp_buf_append(&out, head, sizeof head, &err), 0);
+    assert_int_equal(rp_buf_append(&out, single.data + 10, single.len - 10, &err), 0);
+    rp_buf_clear(&single);
+    return out;
+}
+
+/* {"schema": the JSON, in a string} */
+static char *body_of(const char *json)
+{
+    char *body = malloc(2 * strlen(json) + 20), *p = body;
+    assert_non_null(body);
+    p = stpcpy(p, "{\"schema\": \"");
+    for (; *json != '\0'; json++) {
+        if (*json == '"' || *json == '\\')
+            *p++ = '\\';
+        *p++ = *json == '\n' ? ' ' : *json;
+    }
+    (void)strcpy(p, "\"}");
+    return body;
+}
+
+static void the_codec_reads_the_confluent_format(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_failed_task task = sample_task(), back;
+    struct rp_arena arena = {0};
+    struct rp_codec *codec;
+    struct rp_buf value = confluent_of(7, &task);
+    char *body = body_of(rp_embedded_schemas[RP_EMBEDDED_FAILED_TASK].json);
+    assert_int_equal(rp_codec_new(f->registry, &codec, &f->err), 0);
+
+    say(f, 503, "");
+    assert_int_equal(
+        rp_codec_decode_task(codec, rp_buf_bytes(&value), &arena, &back, &f->err), -1);
+    assert_int_equal(f->err.cls, RP_RETRIABLE);
+    test_mono_ms += 1000;
+    say(f, 200, body);
+    for (int i = 0; i < 3; i++) {
+        if (rp_codec_decode_task(codec, rp_buf_bytes(&value), &arena, &back, &f->err) != 0)
+            fail_msg("%s", f->err.text);
+        assert_task_equal(&task, &back);
+    }
+    assert_int_equal(f->requests, 2);
+    rp_codec_free(codec);
+    rp_buf_clear(&value);
+    rp_arena_clear(&arena);
+    free(body);
+}
+
+static void a_schema_that_is_not_ours_makes_its_records_poison(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_failed_task task = sample_task(), back;
+    struct rp_arena arena = {0};
+    struct rp_codec *codec;
+    struct rp_buf value = confluent_of(8, &task);
+    assert_int_equal(rp_codec_new(f->registry, &codec, &f->err), 0);
+    say(f, 200, "{\"schema\": \"\\\"string\\\"\"}");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            rp_codec_decode_task(codec, rp_buf_bytes(&value), &arena, &back, &f->err), -1);
+        assert_int_equal(f->err.cls, RP_POISON);
+        assert_non_null(strstr(f->err.text, "schema id 8: the writer's schema is of type string"));
+    }
+    assert_int_equal(f->requests, 1);
+    rp_codec_free(codec);
+    rp_buf_clear(&value);
+    rp_arena_clear(&arena);
+}
+
+#define REGISTRY_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        REGISTRY_TEST(a_schema_is_fetched_once),
+        REGISTRY_TEST(schemas_are_kept_apart_by_id),
+        REGISTRY_TEST(a_path_in_the_url_and_its_last_slash_are_fine),
+        REGISTRY_TEST(username_and_password_go_with_the_request),
+        REGISTRY_TEST(an_unknown_id_is_poison_and_remembered_for_a_second),
+        REGISTRY_TEST(an_unknown_id_does_not_hinder_others),
+        REGISTRY_TEST(a_server_error_is_retriable_and_remembered_for_a_second),
+        REGISTRY_TEST(a_refusal_is_retriable_and_says_what_to_check),
+        REGISTRY_TEST(what_is_no_avro_schema_is_poison_for_ever),
+        REGISTRY_TEST(an_answer_without_a_schema_is_retriable),
+        REGISTRY_TEST(an_answer_without_end_is_cut),
+        REGISTRY_TEST(a_registry_that_does_not_answer_in_time_is_retriable),
+        REGISTRY_TEST(a_registry_that_is_away_is_retriable),
+        REGISTRY_TEST(what_is_no_url_is_refused),
+        REGISTRY_TEST(the_codec_reads_the_confluent_format),
+        REGISTRY_TEST(a_schema_that_is_not_ours_makes_its_records_poison),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
