@@ -89,27 +89,49 @@ static int subscribe(rd_kafka_t *rk, char *const *topics, size_t n, struct rp_er
     return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "subscribe");
 }
 
-static rd_kafka_conf_t *member_conf(const struct rp_config *config, const char *group,
-                                    const char *instance, bool eof, struct rp_error *err)
+static bool is_stated(const struct rp_properties *list, const char *name)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->items[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static int set_defaults(rd_kafka_conf_t *conf, const struct rp_config *config,
+                        const struct rp_consumer_options *options, struct rp_error *err)
+{
+    for (size_t i = 0; i < options->n_defaults; i++) {
+        const struct rp_property *p = &options->defaults[i];
+        if (!is_stated(&config->kafka.common, p->name) &&
+            !is_stated(&config->kafka.consumer, p->name) &&
+            rp_kafka_conf_set(conf, p->name, p->value, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static rd_kafka_conf_t *member_conf(const struct rp_config *config,
+                                    const struct rp_consumer_options *options,
+                                    struct rp_error *err)
 {
     rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_CONSUMER, err);
     if (conf == NULL)
         return NULL;
-    if (rp_kafka_conf_set(conf, "group.id", group, err) == 0 &&
-        rp_kafka_conf_set(conf, "group.instance.id", instance, err) == 0 &&
-        rp_kafka_conf_set(conf, "client.id", instance, err) == 0 &&
-        rp_kafka_conf_set(conf, "enable.partition.eof", eof ? "true" : "false", err) == 0)
+    if (set_defaults(conf, config, options, err) == 0 &&
+        rp_kafka_conf_set(conf, "group.id", options->group, err) == 0 &&
+        rp_kafka_conf_set(conf, "group.instance.id", options->instance, err) == 0 &&
+        rp_kafka_conf_set(conf, "client.id", options->instance, err) == 0 &&
+        rp_kafka_conf_set(conf, "enable.partition.eof", options->eof ? "true" : "false", err) == 0)
         return conf;
     rd_kafka_conf_destroy(conf);
     return NULL;
 }
 
-int rp_consumer_new(const struct rp_config *config, const char *group, const char *instance,
-                    char *const *topics, size_t n_topics, bool eof,
+int rp_consumer_new(const struct rp_config *config, const struct rp_consumer_options *options,
                     const struct rp_consumer_owner *owner, struct rp_consumer **out,
                     struct rp_error *err)
 {
-    rd_kafka_conf_t *conf = member_conf(config, group, instance, eof, err);
+    rd_kafka_conf_t *conf = member_conf(config, options, err);
     if (conf == NULL)
         return -1;
     struct rp_consumer *c = calloc(1, sizeof *c);
@@ -125,7 +147,7 @@ int rp_consumer_new(const struct rp_config *config, const char *group, const cha
         return -1;
     }
     (void)rd_kafka_poll_set_consumer(c->rk);
-    if (subscribe(c->rk, topics, n_topics, err) != 0) {
+    if (subscribe(c->rk, options->topics, options->n_topics, err) != 0) {
         rd_kafka_destroy(c->rk);
         free(c);
         return -1;

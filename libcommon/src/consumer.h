@@ -19,12 +19,22 @@ struct rp_consumer_owner {
     void (*revoked)(void *opaque, const rd_kafka_topic_partition_list_t *parts, bool lost);
 };
 
-/* Joins `group` for `topics` (borrowed). `instance` is the static member's name; `eof` asks for
- * RD_KAFKA_RESP_ERR__PARTITION_EOF. */
-RP_NODISCARD int rp_consumer_new(const struct rp_config *config, const char *group,
-                                 const char *instance, char *const *topics, size_t n_topics,
-                                 bool eof, const struct rp_consumer_owner *owner,
-                                 struct rp_consumer **out, struct rp_error *err);
+struct rp_consumer_options {
+    const char *group;
+    const char *instance; /* the static member's name */
+    char *const *topics;
+    size_t n_topics;
+    bool eof; /* ask for RD_KAFKA_RESP_ERR__PARTITION_EOF */
+    /* Properties that the configuration file may override. */
+    const struct rp_property *defaults;
+    size_t n_defaults;
+};
+
+/* Joins the group. All of `options` is copied. */
+RP_NODISCARD int rp_consumer_new(const struct rp_config *config,
+                                 const struct rp_consumer_options *options,
+                                 const struct rp_consumer_owner *owner, struct rp_consumer **out,
+                                 struct rp_error *err);
 
 /* The next message or consumer error (message->err), or NULL when nothing came in `timeout_ms`.
  * The caller destroys it. Serves rebalances; call it at least every max.poll.interval.ms. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "registry.h"
 
+#include "config.h"
+
 #include <curl/curl.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -320,4 +322,19 @@ int rp_registry_schema(struct rp_registry *r, int32_t id, const char **out_json,
     }
     *out_json = r->known[place_of(r, id)].json;
     return 0;
+}
+
+int rp_registry_open(const struct rp_config *config, struct rp_registry **out,
+                     struct rp_error *err)
+{
+    const char *username = config->registry.username, *ca_file = config->registry.ca_file;
+    const struct rp_registry_options options = {
+        .url = config->registry.url,
+        .username = username == NULL || *username == '\0' ? NULL : username,
+        .password = config->registry.password,
+        .ca_file = ca_file == NULL || *ca_file == '\0' ? NULL : ca_file,
+        .timeout_ms = config->registry.timeout_ms,
+    };
+    *out = NULL;
+    return options.url == NULL || *options.url == '\0' ? 0 : rp_registry_new(&options, out, err);
 }

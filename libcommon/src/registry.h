@@ -26,6 +26,11 @@ RP_NODISCARD int rp_registry_new(const struct rp_registry_options *options,
                                  struct rp_registry **out, struct rp_error *err);
 void rp_registry_free(struct rp_registry *registry);
 
+struct rp_config;
+/* The registry of the configuration; *out is NULL where it names none. */
+RP_NODISCARD int rp_registry_open(const struct rp_config *config, struct rp_registry **out,
+                                  struct rp_error *err);
+
 /* The schema of an id, as JSON, valid as long as the registry. POISON: there is no such id, or it
  * is no Avro schema; RETRIABLE: the registry does not answer, or refuses us. */
 RP_NODISCARD int rp_registry_schema(struct rp_registry *registry, int32_t id, const char **out_json,

@@ -373,8 +373,14 @@ static int init(struct worker *w, struct rp_error *err)
     if (batch_new(&options, &w->batch, err) != 0 ||
         store_new(config->postgres.dsn, topic_of(w), w->owner, &w->store, err) != 0)
         return -1;
-    return rp_consumer_new(config, group, w->service->instance, &config->topics.dead_letter, 1,
-                           true, &callbacks, &w->consumer, err);
+    const struct rp_consumer_options member = {
+        .group = group,
+        .instance = w->service->instance,
+        .topics = &config->topics.dead_letter,
+        .n_topics = 1,
+        .eof = true,
+    };
+    return rp_consumer_new(config, &member, &callbacks, &w->consumer, err);
 }
 
 int worker_run(struct rp_worker *service, struct rp_error *err)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lessons.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct rp_lesson *find(const struct rp_lessons *l, const char *topic, int32_t partition,
+                              int64_t offset)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct rp_lesson *item = &l->items[i];
+        if (item->offset == offset && item->partition == partition && item->topic == topic)
+            return item;
+    }
+    return NULL;
+}
+
+const struct rp_lesson *rp_lessons_find(const struct rp_lessons *l, const char *topic,
+                                        int32_t partition, int64_t offset)
+{
+    return find(l, topic, partition, offset);
+}
+
+static struct rp_lesson *make(struct rp_lessons *l)
+{
+    if (l->n == l->cap) {
+        size_t cap = l->cap == 0 ? 16 : 2 * l->cap;
+        struct rp_lesson *items = realloc(l->items, cap * sizeof *items);
+        if (items == NULL)
+            return NULL;
+        l->items = items;
+        l->cap = cap;
+    }
+    return &l->items[l->n++];
+}
+
+int rp_lessons_add(struct rp_lessons *l, const char *topic, int32_t partition, int64_t offset,
+                   bool alone, rd_kafka_resp_err_t code, struct rp_error *err)
+{
+    struct rp_error words;
+    struct rp_lesson *item = find(l, topic, partition, offset);
+    if (item == NULL) {
+        item = make(l);
+        if (item == NULL)
+            return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a lesson");
+        *item = (struct rp_lesson){.topic = topic, .partition = partition, .offset = offset};
+    }
+    if (alone && item->level < RP_LESSON_SHRINK)
+        item->level++;
+    (void)rp_kafka_fail(&words, code, "the brokers refuse it");
+    item->reason = words.code == RP_E_RANGE ? RP_OVERSIZED : RP_OTHER;
+    (void)snprintf(item->refusal, sizeof item->refusal, "%.*s", (int)sizeof item->refusal - 1,
+                   words.text);
+    return 0;
+}
+
+void rp_lessons_forget(struct rp_lessons *l, const char *topic, int32_t partition, int64_t offset)
+{
+    struct rp_lesson *item = l->n == 0 ? NULL : find(l, topic, partition, offset);
+    if (item != NULL)
+        *item = l->items[--l->n];
+}
+
+void rp_lessons_clear(struct rp_lessons *l)
+{
+    free(l->items);
+    *l = (struct rp_lessons){0};
+}

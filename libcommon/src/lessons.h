@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_LESSONS_H
+#define REPRISE_LESSONS_H
+
+#include "dead_letter.h"
+#include "kafka.h"
+
+/* What failed batches taught about single records. A record whose delivery failed is tried again in
+ * a batch of its own, since brokers refuse a batch as a whole; only when it fails alone is it to
+ * blame. Holds a handful of records; not thread-safe. A zeroed one is ready. */
+enum rp_lesson_level {
+    RP_LESSON_NONE,    /* it failed among others: try it alone */
+    RP_LESSON_REFUSED, /* the brokers refuse it at its destination: it is a dead letter */
+    RP_LESSON_SHRINK,  /* they refuse the dead letter too: it goes without the payload */
+};
+
+struct rp_lesson {
+    const char *topic; /* borrowed; compared as a pointer */
+    int32_t partition;
+    int64_t offset;
+    enum rp_lesson_level level;
+    enum rp_reason reason; /* for the dead letter, with the brokers' words */
+    char refusal[160];
+};
+
+struct rp_lessons {
+    struct rp_lesson *items;
+    size_t n, cap;
+};
+
+/* NULL: nothing is known against the record. Valid until the next call that changes. */
+const struct rp_lesson *rp_lessons_find(const struct rp_lessons *l, const char *topic,
+                                        int32_t partition, int64_t offset);
+
+/* The record's delivery failed with `code`. `alone`: in a batch of its own. */
+RP_NODISCARD int rp_lessons_add(struct rp_lessons *l, const char *topic, int32_t partition,
+                                int64_t offset, bool alone, rd_kafka_resp_err_t code,
+                                struct rp_error *err);
+
+/* The record is behind us. */
+void rp_lessons_forget(struct rp_lessons *l, const char *topic, int32_t partition, int64_t offset);
+void rp_lessons_clear(struct rp_lessons *l);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "publisher.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+
+#define TOPIC_MAX     249
+#define OPEN_MS       10000
+#define CALL_MS       20000
+#define MAX_FAILURES  1024u
+
+struct rp_publisher {
+    const struct rp_config *config;
+    char *id;
+    bool transactional;
+    rd_kafka_t *rk; /* NULL: to be made */
+    bool in_batch;
+    size_t unacknowledged;
+    struct rp_failure_report failures[MAX_FAILURES];
+    size_t n_failures; /* may pass MAX_FAILURES: the rest is counted only */
+    rd_kafka_t *consumer;                     /* at-least-once: whose offsets wait */
+    rd_kafka_topic_partition_list_t *offsets; /* for the commit */
+};
+
+static void note_failure(struct rp_publisher *p, size_t tag, rd_kafka_resp_err_t code)
+{
+    if (p->n_failures < MAX_FAILURES)
+        p->failures[p->n_failures] = (struct rp_failure_report){tag, code};
+    p->n_failures++;
+}
+
+static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
+{
+    struct rp_publisher *p = opaque;
+    (void)rk;
+    p->unacknowledged--;
+    /* What an abort purges is no failure of its own. */
+    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR && p->in_batch)
+        note_failure(p, (size_t)(uintptr_t)message->_private, message->err);
+}
+
+int rp_publisher_new(const struct rp_config *config, const char *id, struct rp_publisher **out,
+                     struct rp_error *err)
+{
+    struct rp_publisher *p = calloc(1, sizeof *p);
+    char *copy = strdup(id);
+    if (p == NULL || copy == NULL) {
+        free(p);
+        free(copy);
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a publisher");
+    }
+    p->config = config;
+    p->id = copy;
+    p->transactional = config->guarantee == RP_EXACTLY_ONCE;
+    *out = p;
+    return 0;
+}
+
+static void destroy_producer(struct rp_publisher *p)
+{
+    if (p->rk == NULL)
+        return;
+    (void)rd_kafka_purge(p->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    rd_kafka_destroy(p->rk);
+    p->rk = NULL;
+    p->unacknowledged = 0;
+}
+
+static void end_batch(struct rp_publisher *p)
+{
+    p->in_batch = false;
+    if (p->offsets != NULL)
+        rd_kafka_topic_partition_list_destroy(p->offsets);
+    p->offsets = NULL;
+}
+
+void rp_publisher_free(struct rp_publisher *p)
+{
+    if (p == NULL)
+        return;
+    rp_publisher_abort(p);
+    destroy_producer(p);
+    free(p->id);
+    free(p);
+}
+
+static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, struct rp_error *err)
+{
+    rd_kafka_conf_t *conf = rp_kafka_conf(p->config, RP_KAFKA_PRODUCER, err);
+    if (conf == NULL)
+        return NULL;
+    rd_kafka_conf_set_dr_msg_cb(conf, delivered);
+    rd_kafka_conf_set_opaque(conf, p);
+    if (rp_kafka_conf_set(conf, "client.id", p->id, err) == 0 &&
+        (!p->transactional || rp_kafka_conf_set(conf, "transactional.id", p->id, err) == 0))
+        return conf;
+    rd_kafka_conf_destroy(conf);
+    return NULL;
+}
+
+int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
+{
+    if (p->rk != NULL)
+        return 0;
+    rd_kafka_conf_t *conf = producer_conf(p, err);
+    if (conf == NULL || rp_kafka_new(RD_KAFKA_PRODUCER, conf, &p->rk, err) != 0)
+        return -1;
+    if (!p->transactional)
+        return 0;
+    rd_kafka_error_t *error = rd_kafka_init_transactions(p->rk, OPEN_MS);
+    if (error == NULL)
+        return 0;
+    (void)rp_kafka_fail_error(err, error, "init transactions");
+    destroy_producer(p);
+    return -1;
+}
+
+int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
+{
+    if (p->in_batch)
+        return 0;
+    if (rp_publisher_open(p, err) != 0)
+        return -1;
+    if (p->transactional) {
+        rd_kafka_error_t *error = rd_kafka_begin_transaction(p->rk);
+        if (error != NULL) {
+            (void)rp_kafka_fail_error(err, error, "begin transaction");
+            destroy_producer(p);
+            err->cls = RP_RETRIABLE; /* a new producer can do what this one cannot */
+            return -1;
+        }
+    }
+    p->n_failures = 0;
+    p->in_batch = true;
+    return 0;
+}
+
+bool rp_publisher_in_batch(const struct rp_publisher *p)
+{
+    return p->in_batch;
+}
+
+static rd_kafka_headers_t *copy_headers(const struct rp_header *headers, size_t n)
+{
+    rd_kafka_headers_t *list = rd_kafka_headers_new(n);
+    for (size_t i = 0; i < n; i++)
+        (void)rd_kafka_header_add(list, headers[i].key.data, (ssize_t)headers[i].key.len,
+                                  headers[i].value.data, (ssize_t)headers[i].value.len);
+    return list;
+}
+
+static rd_kafka_resp_err_t produce(struct rp_publisher *p, const char *topic,
+                                   const struct rp_outgoing *record, rd_kafka_headers_t *headers)
+{
+    return rd_kafka_producev(
+        p->rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+        RD_KAFKA_V_KEY(record->key.data, record->key.len),
+        RD_KAFKA_V_VALUE((void *)(uintptr_t)record->value.data, record->value.len),
+        RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE((void *)(uintptr_t)record->tag),
+        RD_KAFKA_V_END);
+}
+
+int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
+                      struct rp_error *err)
+{
+    char topic[TOPIC_MAX + 1];
+    assert(p->in_batch);
+    if (record->topic.len > TOPIC_MAX)
+        return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "no topic has so long a name");
+    memcpy(topic, record->topic.data, record->topic.len);
+    topic[record->topic.len] = '\0';
+    rd_kafka_headers_t *headers = copy_headers(record->headers, record->n_headers);
+    rd_kafka_resp_err_t code;
+    int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
+    while ((code = produce(p, topic, record, headers)) == RD_KAFKA_RESP_ERR__QUEUE_FULL &&
+           rp_mono_ms() < end_mono_ms)
+        (void)rd_kafka_poll(p->rk, 10);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        p->unacknowledged++;
+        return 0;
+    }
+    rd_kafka_headers_destroy(headers); /* taken only on success */
+    note_failure(p, record->tag, code);
+    return rp_kafka_fail(err, code, "send");
+}
+
+/* Fills `err` from the deliveries that failed: POISON only where a record is to blame for each of
+ * the failures that count; those that were merely dragged along (purged) do not. */
+static enum rp_published fail_delivery(struct rp_publisher *p, struct rp_error *err)
+{
+    (void)rp_kafka_fail(err, p->failures[0].code, "delivery");
+    size_t n = p->n_failures < MAX_FAILURES ? p->n_failures : MAX_FAILURES;
+    for (size_t i = 0; i < n && err->cls != RP_POISON; i++)
+        (void)rp_kafka_fail(err, p->failures[i].code, "delivery");
+    if (err->cls == RP_FATAL)
+        err->cls = RP_RETRIABLE; /* the producer is made anew */
+    rp_publisher_abort(p);
+    return RP_NOT_PUBLISHED;
+}
+
+enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err)
+{
+    int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
+    /* One failure fails a transaction; outside of one, what can still go out need not go twice. */
+    while (p->unacknowledged > 0 && (p->n_failures == 0 || !p->transactional) &&
+           rp_mono_ms() < end_mono_ms)
+        (void)rd_kafka_poll(p->rk, 100);
+    if (p->n_failures > 0)
+        return fail_delivery(p, err);
+    if (p->unacknowledged == 0)
+        return RP_PUBLISHED;
+    (void)rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "%zu records were not acknowledged in time",
+                  p->unacknowledged);
+    rp_publisher_abort(p);
+    return RP_NOT_PUBLISHED;
+}
+
+static enum rp_published send_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
+                                      const rd_kafka_topic_partition_list_t *offsets,
+                                      struct rp_error *err)
+{
+    rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(consumer);
+    if (group == NULL) {
+        (void)rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "send offsets: not in a group");
+        rp_publisher_abort(p);
+        return RP_NOT_PUBLISHED;
+    }
+    int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
+    rd_kafka_error_t *error;
+    while ((error = rd_kafka_send_offsets_to_transaction(p->rk, offsets, group, CALL_MS)) != NULL &&
+           rd_kafka_error_is_retriable(error) && rp_mono_ms() < end_mono_ms)
+        rd_kafka_error_destroy(error);
+    rd_kafka_consumer_group_metadata_destroy(group);
+    if (error == NULL)
+        return RP_PUBLISHED;
+    if (rp_publisher_wait(p, err) != RP_PUBLISHED) { /* a failed delivery says more */
+        rd_kafka_error_destroy(error);
+        return RP_NOT_PUBLISHED;
+    }
+    (void)rp_kafka_fail_error(err, error, "send offsets");
+    err->cls = RP_RETRIABLE;
+    rp_publisher_abort(p);
+    return RP_NOT_PUBLISHED;
+}
+
+enum rp_published rp_publisher_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
+                                       const rd_kafka_topic_partition_list_t *offsets,
+                                       struct rp_error *err)
+{
+    assert(p->in_batch && p->offsets == NULL);
+    if (p->transactional)
+        return send_offsets(p, consumer, offsets, err);
+    p->consumer = consumer;
+    p->offsets = rd_kafka_topic_partition_list_copy(offsets);
+    return RP_PUBLISHED;
+}
+
+/* The records are out, and were acknowledged: a failed commit of the offsets only means that they
+ * may be sent again, so it is retried with the next batch's. */
+static enum rp_published commit_offsets(struct rp_publisher *p)
+{
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (p->offsets != NULL)
+        code = rd_kafka_commit(p->consumer, p->offsets, 1 /* async */);
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        rp_log(RP_LOG_WARN, "offset-commit-failed", rp_f_str("error", rd_kafka_err2str(code)));
+    end_batch(p);
+    return RP_PUBLISHED;
+}
+
+enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *err)
+{
+    enum rp_published waited = rp_publisher_wait(p, err);
+    if (waited != RP_PUBLISHED)
+        return waited;
+    if (!p->transactional)
+        return commit_offsets(p);
+    int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
+    rd_kafka_error_t *error;
+    while ((error = rd_kafka_commit_transaction(p->rk, CALL_MS)) != NULL &&
+           rd_kafka_error_is_retriable(error) && rp_mono_ms() < end_mono_ms)
+        rd_kafka_error_destroy(error);
+    end_batch(p);
+    if (error == NULL)
+        return RP_PUBLISHED;
+    (void)rp_kafka_fail_error(err, error, "commit transaction");
+    err->cls = RP_RETRIABLE;
+    destroy_producer(p);
+    return RP_UNKNOWN;
+}
+
+void rp_publisher_abort(struct rp_publisher *p)
+{
+    if (!p->in_batch)
+        return;
+    end_batch(p);
+    if (!p->transactional) {
+        if (p->unacknowledged > 0)
+            destroy_producer(p);
+        return;
+    }
+    rd_kafka_error_t *error = rd_kafka_abort_transaction(p->rk, CALL_MS);
+    if (error == NULL && p->unacknowledged == 0)
+        return;
+    if (error != NULL) {
+        struct rp_error err;
+        (void)rp_kafka_fail_error(&err, error, "abort transaction");
+        rp_log(RP_LOG_WARN, "abort-failed", rp_f_str("error", err.text));
+    }
+    destroy_producer(p);
+}
+
+const struct rp_failure_report *rp_publisher_failures(const struct rp_publisher *p, size_t *n)
+{
+    *n = p->n_failures < MAX_FAILURES ? p->n_failures : MAX_FAILURES;
+    return p->failures;
+}

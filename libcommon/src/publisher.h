@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_PUBLISHER_H
+#define REPRISE_PUBLISHER_H
+
+#include "kafka.h"
+
+/* A producer whose records go out together with the consumer's offsets.
+ *
+ * With exactly-once that is one Kafka transaction. With at-least-once the records are acknowledged
+ * first and the offsets committed after. The calls are the same: begin, send..., offsets, commit.
+ *
+ * A failed delivery fails the whole batch; rp_publisher_failures says which records are to blame.
+ * After an error whose outcome is unknown the producer is destroyed, and the next begin makes a new
+ * one, whose epoch fences whatever is still under way. One thread. */
+struct rp_publisher;
+
+enum rp_published {
+    RP_PUBLISHED = 0,
+    RP_NOT_PUBLISHED = -1, /* aborted for sure (at-least-once: parts may be out). POISON: a record
+                              is to blame; RETRIABLE: try the same again */
+    RP_UNKNOWN = -2,       /* only the group's committed offsets tell; read them before going on */
+};
+
+struct rp_outgoing {
+    struct rp_bytes topic; /* at most 249 bytes */
+    struct rp_bytes key, value;
+    const struct rp_header *headers;
+    size_t n_headers;
+    size_t tag; /* the caller's, for rp_publisher_failures */
+};
+
+struct rp_failure_report {
+    size_t tag;
+    rd_kafka_resp_err_t code;
+};
+
+/* `id` becomes the transactional id: no two live publishers may share it. */
+RP_NODISCARD int rp_publisher_new(const struct rp_config *config, const char *id,
+                                  struct rp_publisher **out, struct rp_error *err);
+/* Aborts what is open. NULL is fine. */
+void rp_publisher_free(struct rp_publisher *p);
+
+/* Makes the producer where there is none, and fences what one of the same id had left open.
+ * Blocks for seconds at most. RETRIABLE when the brokers do not answer. */
+RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err);
+
+/* Begins a batch; does nothing when one is open. */
+RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err);
+bool rp_publisher_in_batch(const struct rp_publisher *p);
+
+/* Queues a record; all of it is copied. On failure abort the batch; rp_publisher_failures then names
+ * the record. */
+RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
+                                   struct rp_error *err);
+
+/* Adds the consumer's offsets, with their metadata. In a transaction this asks the broker, and
+ * needs not wait for the records' acknowledgements. Call at most once a batch, after the last
+ * send. */
+enum rp_published rp_publisher_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
+                                       const rd_kafka_topic_partition_list_t *offsets,
+                                       struct rp_error *err);
+
+/* Waits until every record is acknowledged; in a transaction, or until one failed. */
+enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err);
+
+/* Waits as above, then commits. */
+enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *err);
+
+/* Drops the batch. */
+void rp_publisher_abort(struct rp_publisher *p);
+
+/* The records of the last batch that could not be sent; valid until the next begin. */
+const struct rp_failure_report *rp_publisher_failures(const struct rp_publisher *p, size_t *n);
+
+#endif
