@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guard.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+/* Places that a task may have. The oldest of them makes room. */
+#define WAYS 8u
+/* Events remembered of one task, to know a repeat that comes late. */
+#define PAST 3u
+
+/* An event that was let through. */
+struct seen {
+    int64_t failed_at_ms, offset;
+    int32_t partition;
+    int32_t attempt; /* as the event stated it */
+    int32_t counted; /* as it was answered */
+};
+
+struct entry {
+    XXH128_hash_t id; /* of task and replay */
+    uint64_t used;    /* when it was last touched, in calls; 0: free */
+    size_t n_past;    /* all that were ever seen; the last PAST of them are in `past` */
+    struct seen past[PAST];
+};
+
+struct guard {
+    size_t n_buckets;
+    uint64_t calls;
+    struct entry entries[];
+};
+
+int guard_new(size_t capacity, struct guard **out, struct rp_error *err)
+{
+    size_t n = (capacity + WAYS - 1) / WAYS;
+    struct guard *g = n == 0 || n > SIZE_MAX / (2 * WAYS * sizeof(struct entry))
+                          ? NULL
+                          : calloc(1, sizeof *g + n * WAYS * sizeof(struct entry));
+    if (g == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory to guard %zu tasks", capacity);
+    g->n_buckets = n;
+    *out = g;
+    return 0;
+}
+
+void guard_free(struct guard *g)
+{
+    free(g);
+}
+
+static XXH128_hash_t identity(const struct guard_event *e)
+{
+    uint64_t seed = e->replay_id.data == NULL ? 0 : XXH3_64bits(e->replay_id.data, e->replay_id.len);
+    return XXH3_128bits_withSeed(e->task_id.data, e->task_id.len, seed);
+}
+
+/* The task's entry, or the one that makes room for it, emptied. */
+static struct entry *find(struct guard *g, XXH128_hash_t id)
+{
+    struct entry *bucket = &g->entries[(id.low64 % g->n_buckets) * WAYS], *oldest = bucket;
+    for (size_t i = 0; i < WAYS; i++) {
+        if (XXH128_isEqual(bucket[i].id, id))
+            return &bucket[i];
+        if (bucket[i].used < oldest->used)
+            oldest = &bucket[i];
+    }
+    *oldest = (struct entry){.id = id};
+    return oldest;
+}
+
+static const struct seen *newest(const struct entry *n)
+{
+    return &n->past[(n->n_past - 1) % PAST];
+}
+
+/* The same record, read again after an aborted transaction. */
+static const struct seen *same_record(const struct entry *n, const struct guard_event *e)
+{
+    for (size_t i = 0; i < PAST && i < n->n_past; i++)
+        if (n->past[i].partition == e->partition && n->past[i].offset == e->offset)
+            return &n->past[i];
+    return NULL;
+}
+
+static bool is_repeat(const struct entry *n, const struct guard_event *e)
+{
+    for (size_t i = 0; i < PAST && i < n->n_past; i++)
+        if (n->past[i].attempt == e->attempt && n->past[i].failed_at_ms == e->failed_at_ms)
+            return true;
+    return false;
+}
+
+/* How the attempt is counted on from what is known. */
+static int32_t count(const struct entry *n, const struct guard_event *e)
+{
+    if (n->n_past == 0)
+        return e->attempt;
+    const struct seen *last = newest(n);
+    /* Read again, but so old that it is forgotten: it was let through as it was. */
+    if (e->partition == last->partition && e->offset < last->offset)
+        return e->attempt;
+    if (e->attempt > last->counted)
+        return e->attempt;
+    return last->counted == INT32_MAX ? INT32_MAX : last->counted + 1;
+}
+
+enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int32_t *out_attempt)
+{
+    struct entry *n = find(g, identity(e));
+    n->used = ++g->calls;
+    const struct seen *again = same_record(n, e);
+    if (again == NULL && is_repeat(n, e))
+        return GUARD_REPEAT;
+    if (again != NULL) {
+        *out_attempt = again->counted;
+    } else {
+        *out_attempt = count(n, e);
+        n->past[n->n_past++ % PAST] = (struct seen){e->failed_at_ms, e->offset, e->partition,
+                                                    e->attempt, *out_attempt};
+    }
+    return *out_attempt == e->attempt ? GUARD_NEW : GUARD_LOOP;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_GUARD_H
+#define REPRISE_GUARD_H
+
+#include <stdint.h>
+
+#include "reprise/bytes.h"
+
+/* A bounded memory of recent tasks. A handler that does not hand `reprise-attempt` back reports
+ * attempt 1 for ever; the guard counts on from what it knows. An exact repeat of an event is found
+ * out. It may forget (the oldest tasks go first), and then judges nothing.
+ *
+ * It remembers which record taught it what, so that a record which is read again after an aborted
+ * transaction gets the answer it got before. Not thread-safe. */
+struct guard;
+
+enum guard_verdict {
+    GUARD_NEW,    /* go on with the attempt that the event states */
+    GUARD_LOOP,   /* the attempt was not counted on: go on with *out_attempt */
+    GUARD_REPEAT, /* the same event again: drop it */
+};
+
+struct guard_event {
+    struct rp_bytes task_id;
+    struct rp_bytes replay_id; /* a replay begins a new life; null: none */
+    int32_t attempt;
+    int64_t failed_at_ms;
+    int32_t partition; /* the record that brought it */
+    int64_t offset;
+};
+
+/* Remembers about `capacity` tasks, 128 bytes each. */
+RP_NODISCARD int guard_new(size_t capacity, struct guard **out, struct rp_error *err);
+void guard_free(struct guard *g);
+
+enum guard_verdict guard_judge(struct guard *g, const struct guard_event *event,
+                               int32_t *out_attempt);
+
+#endif

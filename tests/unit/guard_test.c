@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "guard.h"
+
+static struct guard *guard;
+static int32_t attempt;
+
+static int set_up(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    return guard_new(64, &guard, &err);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    guard_free(guard);
+    return 0;
+}
+
+static enum guard_verdict judge(const char *id, int32_t stated, int64_t failed_at_ms,
+                                int64_t offset)
+{
+    struct guard_event e = {rp_str(id), RP_NULL_BYTES, stated, failed_at_ms, 0, offset};
+    return guard_judge(guard, &e, &attempt);
+}
+
+static void attempts_that_count_up_pass(void **state)
+{
+    (void)state;
+    for (int32_t i = 1; i <= 5; i++) {
+        assert_int_equal(judge("a", i, 1000 * i, i), GUARD_NEW);
+        assert_int_equal(attempt, i);
+    }
+}
+
+static void an_attempt_that_is_not_counted_on_is_counted_on_here(void **state)
+{
+    (void)state;
+    assert_int_equal(judge("a", 1, 1000, 1), GUARD_NEW);
+    for (int32_t i = 2; i <= 5; i++) {
+        assert_int_equal(judge("a", 1, 1000 * i, i), GUARD_LOOP);
+        assert_int_equal(attempt, i);
+    }
+}
+
+static void an_exact_repeat_is_found_out(void **state)
+{
+    (void)state;
+    assert_int_equal(judge("a", 1, 1000, 1), GUARD_NEW);
+    assert_int_equal(judge("a", 1, 1000, 2), GUARD_REPEAT);
+    assert_int_equal(judge("a", 2, 2000, 3), GUARD_NEW);
+    assert_int_equal(judge("a", 1, 1000, 4), GUARD_REPEAT);
+}
+
+static void a_record_that_is_read_again_gets_the_same_answer(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
+        assert_int_equal(judge("a", 1, 1000, 9), GUARD_REPEAT);
+        assert_int_equal(judge("a", 1, 2000, 12), GUARD_LOOP);
+        assert_int_equal(attempt, 2);
+    }
+}
+
+static void a_record_read_again_that_is_forgotten_passes(void **state)
+{
+    (void)state;
+    for (int32_t i = 1; i <= 9; i++)
+        assert_int_equal(judge("a", i, i, i), GUARD_NEW);
+    assert_int_equal(judge("a", 1, 1, 1), GUARD_NEW);
+    assert_int_equal(attempt, 1);
+}
+
+static void a_replay_begins_a_new_life(void **state)
+{
+    (void)state;
+    struct guard_event e = {rp_str("a"), RP_NULL_BYTES, 1, 1000, 0, 1};
+    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_NEW);
+    e.replay_id = rp_str("job-1");
+    e.offset = 2;
+    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_NEW);
+    assert_int_equal(attempt, 1);
+}
+
+static void the_largest_attempt_does_not_overflow(void **state)
+{
+    (void)state;
+    assert_int_equal(judge("a", INT32_MAX, 1000, 1), GUARD_NEW);
+    (void)judge("a", 1, 2000, 2);
+    assert_int_equal(attempt, INT32_MAX);
+}
+
+static void memory_is_bounded_and_the_oldest_goes(void **state)
+{
+    char id[16];
+    (void)state;
+    assert_int_equal(judge("first", 1, 1000, 1), GUARD_NEW);
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(id, sizeof id, "task-%d", i);
+        assert_int_equal(judge(id, 1, 1000, 2 + i), GUARD_NEW);
+    }
+    assert_int_equal(judge("first", 1, 1000, 2000), GUARD_NEW);
+    assert_int_equal(judge("task-999", 1, 1000, 2001), GUARD_REPEAT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(attempts_that_count_up_pass),
+        TEST(an_attempt_that_is_not_counted_on_is_counted_on_here),
+        TEST(an_exact_repeat_is_found_out),
+        TEST(a_record_that_is_read_again_gets_the_same_answer),
+        TEST(a_record_read_again_that_is_forgotten_passes),
+        TEST(a_replay_begins_a_new_life),
+        TEST(the_largest_attempt_does_not_overflow),
+        TEST(memory_is_bounded_and_the_oldest_goes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
