@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "batch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "clock.h"
+
+int batch_init(struct batch *b, size_t most, struct rp_error *err)
+{
+    *b = (struct batch){.most = most, .records = calloc(most, sizeof *b->records)};
+    if (b->records == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for batches of %zu", most);
+    return 0;
+}
+
+void batch_clear(struct batch *b)
+{
+    free(b->records);
+    free(b->spans);
+    *b = (struct batch){0};
+}
+
+void batch_reset(struct batch *b)
+{
+    b->n = b->n_spans = 0;
+    b->alone = false;
+}
+
+static struct batch_span *find(struct batch *b, int32_t partition)
+{
+    for (size_t i = 0; i < b->n_spans; i++)
+        if (b->spans[i].partition == partition)
+            return &b->spans[i];
+    return NULL;
+}
+
+int batch_reach(struct batch *b, int32_t partition, int64_t offset, struct rp_error *err)
+{
+    if (b->n_spans == 0)
+        b->began_mono_ms = rp_mono_ms();
+    if (find(b, partition) != NULL)
+        return 0;
+    if (b->n_spans == b->cap_spans) {
+        size_t cap = b->cap_spans == 0 ? 16 : 2 * b->cap_spans;
+        struct batch_span *spans = realloc(b->spans, cap * sizeof *spans);
+        if (spans == NULL)
+            return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for %zu partitions", cap);
+        b->spans = spans;
+        b->cap_spans = cap;
+    }
+    b->spans[b->n_spans++] = (struct batch_span){partition, offset, offset};
+    return 0;
+}
+
+size_t batch_take(struct batch *b, int32_t partition, int64_t offset)
+{
+    struct batch_span *span = find(b, partition);
+    assert(span != NULL && b->n < b->most);
+    span->next = offset + 1;
+    b->records[b->n] = (struct batch_record){.partition = partition, .offset = offset};
+    return b->n++;
+}
+
+rd_kafka_topic_partition_list_t *batch_offsets(const struct batch *b, const char *topic, bool first)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)b->n_spans);
+    for (size_t i = 0; i < b->n_spans; i++) {
+        const struct batch_span *s = &b->spans[i];
+        if (first || s->next > s->first)
+            rd_kafka_topic_partition_list_add(list, topic, s->partition)->offset =
+                first ? s->first : s->next;
+    }
+    return list;
+}

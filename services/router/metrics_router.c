@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "metrics_router.h"
+
+#define MAX_TYPES 500u /* of (decision, type, reason) */
+
+void router_metrics_init(struct router_metrics *m, struct rp_metrics *metrics)
+{
+    m->events = rp_metrics_family(metrics, RP_COUNTER, "reprise_router_events_total",
+                                  "Events routed, by decision, task type and reason",
+                                  "decision,type,reason", MAX_TYPES, NULL, 0);
+    m->loops = rp_family_series(
+        rp_metrics_family(metrics, RP_COUNTER, "reprise_router_loops_total",
+                          "Events whose handler did not hand the attempt back", "", 1, NULL, 0),
+        NULL);
+    m->transactions = rp_family_series(
+        rp_metrics_family(metrics, RP_HISTOGRAM, "reprise_router_commit_seconds",
+                          "From the end of a batch to its commit", "", 1, rp_seconds_bounds,
+                          rp_n_seconds_bounds),
+        NULL);
+    m->failures = rp_family_series(
+        rp_metrics_family(metrics, RP_COUNTER, "reprise_router_failed_batches_total",
+                          "Batches that were aborted and read again", "", 1, NULL, 0),
+        NULL);
+}
+
+void router_metrics_routed(struct router_metrics *m, const struct route *route)
+{
+    bool stopped = route->kind == ROUTE_DEAD || route->kind == ROUTE_FALLBACK;
+    struct rp_bytes labels[] = {
+        rp_str(route_kind_name(route->kind)),
+        route->task_type.data == NULL ? rp_str("") : route->task_type,
+        rp_str(stopped ? rp_reason_name(route->reason) : ""),
+    };
+    rp_series_add(rp_family_series(m->events, labels), 1);
+    if (route->looped)
+        rp_series_add(m->loops, 1);
+}
+
+void router_metrics_committed(struct router_metrics *m, int64_t took_us)
+{
+    rp_series_observe(m->transactions, (double)took_us / 1e6);
+}
+
+void router_metrics_failed(struct router_metrics *m)
+{
+    rp_series_add(m->failures, 1);
+}

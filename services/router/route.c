@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "route.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bury.h"
+#include "reinvoke.h"
+
+/* A decoded event, and what its headers add to it. */
+struct event {
+    struct rp_failed_task task;
+    struct rp_failure failure;
+    struct rp_bytes replay_id;
+    const struct rp_category *category;
+    const struct rp_policy *policy;
+};
+
+static const char *const kind_names[] = {"retry", "direct", "fallback", "dead", "repeat"};
+
+const char *route_kind_name(enum route_kind kind)
+{
+    return kind_names[kind];
+}
+
+static const char *keep_text(struct route_context *c, const char *text)
+{
+    const char *copy = rp_arena_copy(&c->arena, text, strlen(text) + 1);
+    return copy == NULL ? "" : copy;
+}
+
+static int bury(struct route_context *c, const struct route_record *r,
+                struct rp_dead_letter *letter, const char *detail, struct route *out,
+                struct rp_error *err)
+{
+    letter->detail = rp_str(detail);
+    letter->decided_at_ms = r->now_ms;
+    letter->topic = rp_str(r->topic);
+    letter->partition = r->partition;
+    letter->offset = r->offset;
+    out->kind = ROUTE_DEAD;
+    out->reason = letter->reason;
+    out->why = detail;
+    bool shrink = r->lesson != NULL && r->lesson->level == RP_LESSON_SHRINK;
+    return rp_bury(c->config, letter, r->key, shrink, &c->letter, &out->out, err);
+}
+
+int route_undecodable(struct route_context *c, const struct route_record *r, const char *why,
+                      struct route *out, struct rp_error *err)
+{
+    *out = (struct route){0};
+    struct rp_dead_letter letter = {.raw = r->value, .reason = RP_UNDECODABLE};
+    return bury(c, r, &letter, keep_text(c, why), out, err);
+}
+
+static int bury_task(struct route_context *c, const struct route_record *r,
+                     const struct event *event, enum rp_reason reason, const char *detail,
+                     struct route *out, struct rp_error *err)
+{
+    struct rp_dead_letter letter = {
+        .has_task = true,
+        .task = event->task,
+        .reason = reason,
+        .category = rp_str(event->category == NULL ? NULL : event->category->name),
+        .policy = rp_str(event->policy == NULL ? NULL : rp_policy_name(event->policy)),
+        .attempts = event->failure.attempt,
+    };
+    return bury(c, r, &letter, detail, out, err);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When it failed: as stated, unless that lies further in the future than clocks differ. */
+static int64_t failed_at(const struct route_context *c, const struct route_record *r,
+                         const struct rp_failed_task *task)
+{
+    if (task->failed_at_ms - r->now_ms <= c->config->clock_skew_ms)
+        return task->failed_at_ms;
+    return r->append_ms == RP_NO_TIME ? r->now_ms : smaller(r->append_ms, r->now_ms);
+}
+
+/* Takes over what the handler handed back. Headers of another task (a handler that emits a new task
+ * may pass on the headers of the one it works on) say nothing of this one. */
+static void read_life(const struct route_context *c, const struct route_record *r,
+                      struct event *event)
+{
+    const struct rp_failed_task *task = &event->task;
+    struct rp_reinvocation own, carrier;
+    struct rp_error err;
+    (void)!rp_reinvocation_read(task->headers, task->n_headers, &own, &err);
+    (void)!rp_reinvocation_read(r->headers, r->n_headers, &carrier, &err);
+    bool ours = own.task_id.data == NULL || rp_bytes_equal(own.task_id, task->task_id);
+    if (!ours)
+        own = (struct rp_reinvocation){.first_failed_at_ms = RP_NO_TIME};
+    struct rp_failure *f = &event->failure;
+    f->task = task;
+    f->now_ms = r->now_ms;
+    f->attempt = own.attempt > task->attempt ? own.attempt : task->attempt;
+    f->failed_at_ms = f->first_failed_at_ms = failed_at(c, r, task);
+    f->was_fallback = own.fallback;
+    if (task->first_failed_at_ms != RP_NO_TIME)
+        f->first_failed_at_ms = smaller(f->first_failed_at_ms, task->first_failed_at_ms);
+    if (own.first_failed_at_ms != RP_NO_TIME)
+        f->first_failed_at_ms = smaller(f->first_failed_at_ms, own.first_failed_at_ms);
+    event->replay_id = own.replay_id.data != NULL ? own.replay_id : carrier.replay_id;
+}
+
+static enum guard_verdict judge(struct route_context *c, const struct route_record *r,
+                                struct event *event)
+{
+    struct guard_event e = {
+        .task_id = event->task.task_id,
+        .replay_id = event->replay_id,
+        .attempt = event->failure.attempt,
+        .failed_at_ms = event->task.failed_at_ms,
+        .partition = r->partition,
+        .offset = r->offset,
+    };
+    return c->guard == NULL ? GUARD_NEW : guard_judge(c->guard, &e, &event->failure.attempt);
+}
+
+/* Whether `topic` can be sent to; if not, `reason` and `detail` say why. Fails RETRIABLE. */
+static int look_at(struct route_context *c, struct rp_bytes topic, bool *usable,
+                   enum rp_reason *reason, const char **detail, struct rp_error *err)
+{
+    char text[320];
+    enum rp_target_state state = rp_targets_state(c->targets, topic);
+    int shown = (int)(topic.len > 249 ? 249 : topic.len);
+    *usable = state == RP_TARGET_USABLE;
+    if (state == RP_TARGET_UNKNOWN)
+        return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "no broker says whether topic %.*s exists",
+                       shown, (const char *)topic.data);
+    *reason = state == RP_TARGET_MISSING ? RP_NO_TARGET : RP_TARGET_FORBIDDEN;
+    (void)snprintf(text, sizeof text,
+                   state == RP_TARGET_MISSING ? "there is no topic %.*s"
+                                              : "the brokers' ACLs refuse topic %.*s",
+                   shown, (const char *)topic.data);
+    if (!*usable)
+        *detail = keep_text(c, text);
+    return 0;
+}
+
+/* The target: what the event names, if that is allowed, else what the policy names. */
+static int find_target(struct route_context *c, const struct event *event, struct rp_bytes *target,
+                       bool *usable, enum rp_reason *reason, const char **detail,
+                       struct rp_error *err)
+{
+    *usable = false;
+    *target = event->task.target;
+    if (target->data == NULL) {
+        *target = rp_str(rp_policy_target(event->policy));
+        *reason = RP_NO_TARGET;
+        *detail = "neither the event nor its policy names a target";
+        if (target->data == NULL)
+            return 0;
+    } else if (!rp_config_allows_target(c->config, *target)) {
+        *reason = RP_TARGET_FORBIDDEN;
+        *detail = "targets.allow does not allow the event's target";
+        return 0;
+    }
+    return look_at(c, *target, usable, reason, detail, err);
+}
+
+static int32_t next_attempt(int32_t attempt)
+{
+    return attempt == INT32_MAX ? INT32_MAX : attempt + 1;
+}
+
+static struct rp_passage passage_of(const struct event *event, int64_t due_ms)
+{
+    return (struct rp_passage){
+        .task_id = event->task.task_id,
+        .attempt = next_attempt(event->failure.attempt),
+        .due_ms = due_ms,
+        .first_failed_at_ms = event->failure.first_failed_at_ms,
+        .policy = rp_str(rp_policy_name(event->policy)),
+        .replay_id = event->replay_id,
+    };
+}
+
+/* The re-invocation itself. */
+static int address_target(struct route_context *c, const struct event *event,
+                          const struct rp_passage *passage, struct route *out,
+                          struct rp_error *err)
+{
+    out->out = (struct rp_outgoing){
+        .topic = passage->target, .key = event->task.key, .value = event->task.payload};
+    return rp_target_headers(passage, &event->task, &c->arena, &out->out.headers,
+                             &out->out.n_headers, err);
+}
+
+static int address_tier(struct route_context *c, const struct route_record *r,
+                        const struct event *event, const struct rp_passage *passage, int tier,
+                        struct route *out, struct rp_error *err)
+{
+    out->out = (struct rp_outgoing){.topic = rp_str(c->config->tiers[tier].topic),
+                                    .key = rp_failed_task_key(&event->task),
+                                    .value = r->value};
+    return rp_tier_headers(passage, &c->arena, &out->out.headers, &out->out.n_headers, err);
+}
+
+static int retry(struct route_context *c, const struct route_record *r, const struct event *event,
+                 const struct rp_decision *decision, struct route *out, struct rp_error *err)
+{
+    struct rp_passage passage = passage_of(event, decision->due_ms);
+    bool usable;
+    enum rp_reason reason = RP_NO_TARGET;
+    const char *detail = "";
+    if (find_target(c, event, &passage.target, &usable, &reason, &detail, err) != 0)
+        return -1;
+    if (!usable)
+        return bury_task(c, r, event, reason, detail, out, err);
+    int tier = rp_tier_for(c->config->tiers, c->config->n_tiers, decision->due_ms - r->now_ms);
+    out->kind = tier < 0 ? ROUTE_DIRECT : ROUTE_RETRY;
+    if (tier < 0)
+        return address_target(c, event, &passage, out, err);
+    return address_tier(c, r, event, &passage, tier, out, err);
+}
+
+static int fall_back(struct route_context *c, const struct route_record *r,
+                     const struct event *event, const struct rp_decision *decision,
+                     struct route *out, struct rp_error *err)
+{
+    struct rp_passage passage = passage_of(event, r->now_ms);
+    bool usable;
+    enum rp_reason reason;
+    const char *detail = "";
+    char text[512];
+    passage.target = rp_str(rp_policy_fallback(event->policy));
+    passage.fallback = true;
+    if (look_at(c, passage.target, &usable, &reason, &detail, err) != 0)
+        return -1;
+    (void)snprintf(text, sizeof text, "%s; no fallback: %s", decision->why, detail);
+    if (!usable)
+        return bury_task(c, r, event, (enum rp_reason)decision->reason, keep_text(c, text), out,
+                         err);
+    out->kind = ROUTE_FALLBACK;
+    out->reason = (enum rp_reason)decision->reason;
+    return address_target(c, event, &passage, out, err);
+}
+
+static int decide(struct route_context *c, const struct route_record *r, struct event *event,
+                  struct route *out, struct rp_error *err)
+{
+    struct rp_decision decision;
+    event->category = rp_classify(c->policies, &event->task);
+    event->policy = rp_policies_match(c->policies, event->task.task_type);
+    if (r->lesson != NULL && r->lesson->level > RP_LESSON_NONE)
+        return bury_task(c, r, event, r->lesson->reason, r->lesson->refusal, out, err);
+    rp_decide(c->policies, event->policy, event->category, &event->failure, &c->rng, &decision);
+    out->why = keep_text(c, decision.why);
+    switch (decision.verdict) {
+    case RP_RETRY:
+        return retry(c, r, event, &decision, out, err);
+    case RP_FALLBACK:
+        return fall_back(c, r, event, &decision, out, err);
+    case RP_DEAD:
+        break;
+    }
+    return bury_task(c, r, event, (enum rp_reason)decision.reason, out->why, out, err);
+}
+
+int route_record(struct route_context *c, const struct route_record *r, struct route *out,
+                 struct rp_error *err)
+{
+    struct event event = {0};
+    *out = (struct route){.kind = ROUTE_REPEAT, .why = ""};
+    rp_arena_reset(&c->arena);
+    if (rp_codec_decode_task(c->codec, r->value, &c->arena, &event.task, err) != 0)
+        return err->cls == RP_POISON ? route_undecodable(c, r, err->text, out, err) : -1;
+    out->task_id = event.task.task_id;
+    out->task_type = event.task.task_type;
+    if (rp_failed_task_check(&event.task, err) != 0) {
+        event.failure.attempt = event.task.attempt;
+        return bury_task(c, r, &event, RP_INVALID, keep_text(c, err->text), out, err);
+    }
+    read_life(c, r, &event);
+    enum guard_verdict verdict = judge(c, r, &event);
+    out->attempt = event.failure.attempt;
+    out->looped = verdict == GUARD_LOOP;
+    if (verdict == GUARD_REPEAT)
+        return 0;
+    return decide(c, r, &event, out, err);
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "batch.h"
+#include "clock.h"
+#include "consumer.h"
+#include "lessons.h"
+#include "log.h"
+#include "metrics_router.h"
+#include "registry.h"
+
+#define IDLE_MS        100
+#define BACKOFF_MS     100
+#define BACKOFF_MAX_MS 5000
+#define SEEK_MS        10000
+#define WAIT_MS        1000 /* before a record is looked at again that could not be judged */
+
+struct router {
+    struct rp_worker *w;
+    const struct rp_config *config;
+    struct rp_consumer *consumer;
+    struct rp_publisher *publisher;
+    struct rp_registry *registry;
+    struct route_context route;
+    struct router_metrics metrics;
+    struct rp_lessons lessons;
+    struct batch batch;
+    struct rp_arena headers; /* of the message at hand */
+    int64_t backoff_ms;
+    /* Partitions whose next record could not be judged; they are paused until then. */
+    rd_kafka_topic_partition_list_t *waiting;
+    int64_t waiting_until_mono_ms;
+    int64_t silent_since_mono_ms; /* since when the registry does not answer; 0: it does */
+    const rd_kafka_topic_partition_list_t *leaving; /* being revoked; NULL: none */
+    bool failed;                                    /* `failure` ends the worker */
+    struct rp_error failure;
+};
+
+static void give_up(struct router *r, const struct rp_error *err)
+{
+    if (!r->failed)
+        r->failure = *err;
+    r->failed = true;
+}
+
+static bool stopping(const struct router *r)
+{
+    return r->failed || atomic_load(r->w->stop);
+}
+
+static void back_off(struct router *r, const struct rp_error *err)
+{
+    r->backoff_ms = r->backoff_ms == 0 ? BACKOFF_MS : 2 * r->backoff_ms;
+    if (r->backoff_ms > BACKOFF_MAX_MS)
+        r->backoff_ms = BACKOFF_MAX_MS;
+    atomic_store(&r->w->ready, false);
+    rp_log(RP_LOG_WARN, "batch-failed", rp_f_str("error", err->text),
+           rp_f_int("retry_in_ms", r->backoff_ms));
+    for (int64_t end = rp_mono_ms() + r->backoff_ms; rp_mono_ms() < end && !stopping(r);)
+        (void)usleep(20000);
+}
+
+/* Reads again from these offsets. A position that cannot be set back would lose records, so the
+ * worker ends then, and its successor begins at the committed offsets. */
+static void seek_back(struct router *r, rd_kafka_topic_partition_list_t *offsets)
+{
+    struct rp_error err;
+    rd_kafka_error_t *error =
+        rd_kafka_seek_partitions(rp_consumer_handle(r->consumer), offsets, SEEK_MS);
+    if (error != NULL) {
+        (void)rp_kafka_fail_error(&err, error, "seek back");
+        give_up(r, &err);
+        return;
+    }
+    for (int i = 0; i < offsets->cnt; i++)
+        if (offsets->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+            (void)rp_kafka_fail(&err, offsets->elems[i].err, "seek back");
+            give_up(r, &err);
+        }
+}
+
+/* Replaces the offsets by the committed ones where there are any: the outcome of the last
+ * transaction is not known, but they moved with it. A new producer comes first, since that ends
+ * whatever is still under way. */
+static void read_committed(struct router *r, rd_kafka_topic_partition_list_t *offsets)
+{
+    struct rp_error err;
+    rd_kafka_topic_partition_list_t *committed = rd_kafka_topic_partition_list_copy(offsets);
+    while (!stopping(r)) {
+        if (rp_publisher_open(r->publisher, &err) == 0) {
+            rd_kafka_resp_err_t code =
+                rd_kafka_committed(rp_consumer_handle(r->consumer), committed, SEEK_MS);
+            if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+                break;
+            (void)rp_kafka_fail(&err, code, "read committed offsets");
+        }
+        back_off(r, &err);
+    }
+    for (int i = 0; i < committed->cnt && i < offsets->cnt; i++)
+        if (committed->elems[i].offset >= 0)
+            offsets->elems[i].offset = committed->elems[i].offset;
+    rd_kafka_topic_partition_list_destroy(committed);
+}
+
+/* What is being revoked needs no position any more: its next owner begins at the committed one. */
+static void drop_leaving(const struct router *r, rd_kafka_topic_partition_list_t *offsets)
+{
+    for (int i = 0; r->leaving != NULL && i < r->leaving->cnt; i++)
+        (void)rd_kafka_topic_partition_list_del(offsets, r->leaving->elems[i].topic,
+                                                r->leaving->elems[i].partition);
+}
+
+/* The batch is not published, or perhaps: goes back to where it began. */
+static void rewind_batch(struct router *r, bool unknown)
+{
+    rd_kafka_topic_partition_list_t *offsets =
+        batch_offsets(&r->batch, r->config->topics.failed_tasks, true);
+    drop_leaving(r, offsets);
+    if (unknown && offsets->cnt > 0)
+        read_committed(r, offsets);
+    if (!stopping(r) && offsets->cnt > 0)
+        seek_back(r, offsets);
+    rd_kafka_topic_partition_list_destroy(offsets);
+    batch_reset(&r->batch);
+}
+
+static void learn(struct router *r)
+{
+    size_t n;
+    struct rp_error err;
+    const struct rp_failure_report *failures = rp_publisher_failures(r->publisher, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct batch_record *record = &r->batch.records[failures[i].tag];
+        struct rp_bytes topic = rp_str(record->topic);
+        (void)rp_kafka_fail(&err, failures[i].code, record->topic);
+        if (err.cls != RP_POISON)
+            continue;
+        if (rp_targets_blame(r->route.targets, topic, failures[i].code)) {
+            if (rp_config_owns_topic(r->config, topic))
+                rp_log(RP_LOG_ERROR, "own-topic-refused", rp_f_str("error", err.text),
+                       rp_f_str("mend", "reprise topics check"));
+        } else if (rp_lessons_add(&r->lessons, r->config->topics.failed_tasks, record->partition,
+                                  record->offset, r->batch.alone, failures[i].code, &err) != 0) {
+            give_up(r, &err);
+        }
+    }
+}
+
+/* The batch failed before its commit, or in it (`unknown`). */
+static void fail_batch(struct router *r, bool unknown, const struct rp_error *err)
+{
+    router_metrics_failed(&r->metrics);
+    learn(r);
+    rewind_batch(r, unknown);
+    if (err->cls == RP_FATAL)
+        give_up(r, err);
+    else
+        back_off(r, err);
+}
+
+static enum rp_published publish_batch(struct router *r, struct rp_error *err)
+{
+    if (rp_publisher_begin(r->publisher, err) != 0)
+        return RP_NOT_PUBLISHED;
+    rd_kafka_topic_partition_list_t *offsets =
+        batch_offsets(&r->batch, r->config->topics.failed_tasks, false);
+    enum rp_published result =
+        rp_publisher_offsets(r->publisher, rp_consumer_handle(r->consumer), offsets, err);
+    rd_kafka_topic_partition_list_destroy(offsets);
+    return result == RP_PUBLISHED ? rp_publisher_commit(r->publisher, err) : result;
+}
+
+/* Publishes what was taken, if anything. False: it failed, and is read again. */
+static bool close_batch(struct router *r)
+{
+    struct rp_error err;
+    if (r->batch.n == 0) {
+        batch_reset(&r->batch);
+        return true;
+    }
+    int64_t began_mono_us = rp_mono_us();
+    enum rp_published result = publish_batch(r, &err);
+    if (result != RP_PUBLISHED) {
+        fail_batch(r, result == RP_UNKNOWN, &err);
+        return false;
+    }
+    router_metrics_committed(&r->metrics, rp_mono_us() - began_mono_us);
+    for (size_t i = 0; i < r->batch.n && r->lessons.n > 0; i++)
+        rp_lessons_forget(&r->lessons, r->config->topics.failed_tasks,
+                          r->batch.records[i].partition, r->batch.records[i].offset);
+    batch_reset(&r->batch);
+    r->backoff_ms = 0;
+    atomic_store(&r->w->ready, true);
+    return true;
+}
+
+static void resume_waiting(struct router *r)
+{
+    if (r->waiting->cnt == 0 || rp_mono_ms() < r->waiting_until_mono_ms)
+        return;
+    (void)rd_kafka_resume_partitions(rp_consumer_handle(r->consumer), r->waiting);
+    rd_kafka_topic_partition_list_destroy(r->waiting);
+    r->waiting = rd_kafka_topic_partition_list_new(4);
+}
+
+/* Nothing can be said of the record now. Its partition waits; the others go on. */
+static void postpone(struct router *r, const rd_kafka_message_t *m, const struct rp_error *why)
+{
+    if (!close_batch(r))
+        return; /* the record was reached, so it is read again with the batch */
+    rp_log(RP_LOG_WARN, "partition-waits", rp_f_int("partition", m->partition),
+           rp_f_int("offset", m->offset), rp_f_str("error", why->text));
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(one, r->config->topics.failed_tasks, m->partition)->offset =
+        m->offset;
+    seek_back(r, one);
+    (void)rd_kafka_pause_partitions(rp_consumer_handle(r->consumer), one);
+    rd_kafka_topic_partition_list_add(r->waiting, r->config->topics.failed_tasks, m->partition);
+    r->waiting_until_mono_ms = rp_mono_ms() + WAIT_MS;
+    rd_kafka_topic_partition_list_destroy(one);
+}
+
+static void log_route(const struct router *r, const rd_kafka_message_t *m, const struct route *route)
+{
+    if (route->looped)
+        rp_log(RP_LOG_WARN, "attempt-not-counted-on", rp_f_bytes("task_id", route->task_id),
+               rp_f_bytes("type", route->task_type), rp_f_int("attempt", route->attempt),
+               rp_f_str("mend", "the handler must hand the reprise- headers back"));
+    rp_log(route->kind == ROUTE_DEAD ? RP_LOG_INFO : RP_LOG_DEBUG, route_kind_name(route->kind),
+           rp_f_str("topic", r->config->topics.failed_tasks), rp_f_int("partition", m->partition),
+           rp_f_int("offset", m->offset), rp_f_bytes("task_id", route->task_id),
+           rp_f_bytes("type", route->task_type), rp_f_int("attempt", route->attempt),
+           rp_f_str("reason", route->kind == ROUTE_DEAD ? rp_reason_name(route->reason) : "-"),
+           rp_f_str("why", route->why));
+}
+
+/* Sends what follows from the record, and takes it into the batch. */
+static void take(struct router *r, const rd_kafka_message_t *m, struct route *route)
+{
+    struct rp_error err;
+    if (rp_publisher_begin(r->publisher, &err) != 0) {
+        fail_batch(r, false, &err);
+        return;
+    }
+    route->out.tag = batch_take(&r->batch, m->partition, m->offset);
+    struct batch_record *record = &r->batch.records[route->out.tag];
+    (void)snprintf(record->topic, sizeof record->topic, "%.*s", (int)route->out.topic.len,
+                   route->out.topic.len == 0 ? "" : (const char *)route->out.topic.data);
+    if (route->kind != ROUTE_REPEAT && rp_publisher_send(r->publisher, &route->out, &err) != 0) {
+        rp_publisher_abort(r->publisher);
+        fail_batch(r, false, &err);
+        return;
+    }
+    router_metrics_routed(&r->metrics, route);
+    log_route(r, m, route);
+}
+
+static struct route_record record_of(const struct router *r, const rd_kafka_message_t *m,
+                                     const struct rp_lesson *lesson)
+{
+    rd_kafka_timestamp_type_t type;
+    int64_t append_ms = rd_kafka_message_timestamp(m, &type);
+    return (struct route_record){
+        .key = {m->key, m->key_len},
+        .value = {m->payload, m->len},
+        .topic = r->config->topics.failed_tasks,
+        .partition = m->partition,
+        .offset = m->offset,
+        .append_ms = type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? RP_NO_TIME : append_ms,
+        .now_ms = rp_wall_ms(),
+        .lesson = lesson,
+    };
+}
+
+/* Once the registry has been silent for longer than records wait, they are dead letters. */
+static bool patience_is_over(struct router *r)
+{
+    int64_t now = rp_mono_ms();
+    if (r->silent_since_mono_ms == 0)
+        r->silent_since_mono_ms = now;
+    return now - r->silent_since_mono_ms >= r->config->registry.patience_ms;
+}
+
+static int judge(struct router *r, const struct route_record *record, struct route *route,
+                 struct rp_error *err)
+{
+    int rc = route_record(&r->route, record, route, err);
+    bool framed = record->value.len > 0 && *(const uint8_t *)record->value.data == 0;
+    if (rc == 0 && framed)
+        r->silent_since_mono_ms = 0;
+    if (rc == 0 || !framed || !patience_is_over(r))
+        return rc;
+    struct rp_error silent = *err;
+    return route_undecodable(&r->route, record, silent.text, route, err);
+}
+
+static void handle_record(struct router *r, const rd_kafka_message_t *m)
+{
+    struct rp_error err;
+    struct route route;
+    const struct rp_lesson *lesson = rp_lessons_find(&r->lessons, r->config->topics.failed_tasks,
+                                                     m->partition, m->offset);
+    struct rp_lesson copy;
+    if (batch_reach(&r->batch, m->partition, m->offset, &err) != 0) {
+        give_up(r, &err);
+        return;
+    }
+    if (lesson != NULL) {
+        copy = *lesson; /* closing the batch may change the lessons */
+        if (r->batch.n > 0 && (!close_batch(r) ||
+                               batch_reach(&r->batch, m->partition, m->offset, &err) != 0))
+            return;
+        r->batch.alone = true;
+        lesson = &copy;
+    }
+    struct route_record record = record_of(r, m, lesson);
+    rp_arena_reset(&r->headers);
+    if (rp_kafka_headers(m, &r->headers, &record.headers, &record.n_headers, &err) != 0 ||
+        judge(r, &record, &route, &err) != 0)
+        postpone(r, m, &err);
+    else
+        take(r, m, &route);
+}
+
+static void handle(struct router *r, const rd_kafka_message_t *m)
+{
+    struct rp_error err;
+    if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        handle_record(r, m);
+        return;
+    }
+    (void)rp_kafka_fail(&err, m->err, "consume");
+    if (m->err == RD_KAFKA_RESP_ERR__FATAL)
+        (void)rp_fail(&err, RP_E_FENCED, RP_FATAL, "consume: %s", rd_kafka_message_errstr(m));
+    rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text),
+           rp_f_str("detail", rd_kafka_message_errstr(m)));
+    if (err.cls == RP_FATAL)
+        give_up(r, &err);
+}
+
+static bool batch_is_due(const struct router *r)
+{
+    const struct batch *b = &r->batch;
+    return b->n > 0 && (b->alone || b->n == b->most ||
+                        rp_mono_ms() - b->began_mono_ms >= r->config->router.linger_ms);
+}
+
+static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
+{
+    struct router *r = opaque;
+    (void)parts; /* from the committed offsets */
+    atomic_store(&r->w->ready, true);
+}
+
+static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, bool lost)
+{
+    struct router *r = opaque;
+    r->leaving = parts;
+    if (lost) {
+        rp_publisher_abort(r->publisher);
+        rewind_batch(r, false);
+    } else {
+        (void)close_batch(r);
+    }
+    r->leaving = NULL;
+}
+
+static void step(struct router *r)
+{
+    bool open = r->batch.n > 0;
+    int64_t wait_ms = IDLE_MS;
+    if (open)
+        wait_ms = r->config->router.linger_ms - (rp_mono_ms() - r->batch.began_mono_ms);
+    rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
+    if (m != NULL) {
+        handle(r, m);
+        rd_kafka_message_destroy(m);
+    }
+    if (batch_is_due(r))
+        (void)close_batch(r);
+    resume_waiting(r);
+    r->route.policies = rp_worker_policies(r->w);
+}
+
+static int set_up(struct router *r, struct rp_error *err)
+{
+    const struct rp_config *config = r->config;
+    char group[300];
+    const struct rp_consumer_owner owner = {r, assigned, revoked};
+    (void)snprintf(group, sizeof group, "%sreprise-router", config->topics.prefix);
+    const struct rp_consumer_options options = {
+        .group = group,
+        .instance = r->w->instance,
+        .topics = &config->topics.failed_tasks,
+        .n_topics = 1,
+    };
+    rp_rng_init_random(&r->route.rng);
+    r->route.config = config;
+    r->route.policies = rp_worker_policies(r->w);
+    router_metrics_init(&r->metrics, r->w->metrics);
+    r->waiting = rd_kafka_topic_partition_list_new(4);
+    if (rp_registry_open(config, &r->registry, err) != 0)
+        return -1;
+    if (config->loop_guard > 0 &&
+        guard_new((size_t)config->loop_guard, &r->route.guard, err) != 0)
+        return -1;
+    if (rp_codec_new(r->registry, &r->route.codec, err) != 0 ||
+        batch_init(&r->batch, (size_t)config->router.batch, err) != 0 ||
+        rp_publisher_new(config, r->w->instance, &r->publisher, err) != 0 ||
+        rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
+        return -1;
+    return rp_targets_new(rp_consumer_handle(r->consumer), &r->route.targets, err);
+}
+
+/* The producer before the first record: it aborts what a killed predecessor left open, which
+ * would hold up the committed offsets. */
+static void open_publisher(struct router *r)
+{
+    struct rp_error err;
+    while (!stopping(r) && rp_publisher_open(r->publisher, &err) != 0) {
+        if (err.cls == RP_FATAL)
+            give_up(r, &err);
+        else
+            back_off(r, &err);
+    }
+}
+
+static void tear_down(struct router *r)
+{
+    rp_targets_free(r->route.targets);
+    rp_consumer_close(r->consumer);
+    rp_publisher_free(r->publisher);
+    rp_codec_free(r->route.codec);
+    rp_registry_free(r->registry);
+    guard_free(r->route.guard);
+    rp_arena_clear(&r->route.arena);
+    rp_arena_clear(&r->headers);
+    rp_buf_clear(&r->route.letter);
+    rp_lessons_clear(&r->lessons);
+    batch_clear(&r->batch);
+    rd_kafka_topic_partition_list_destroy(r->waiting);
+}
+
+int router_run(struct rp_worker *w, struct rp_error *err)
+{
+    struct router *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a worker");
+    r->w = w;
+    r->config = w->config;
+    int rc = set_up(r, err);
+    if (rc == 0) {
+        open_publisher(r);
+        while (!stopping(r))
+            step(r);
+        (void)close_batch(r);
+        if (r->failed) {
+            *err = r->failure;
+            rc = -1;
+        }
+    }
+    tear_down(r);
+    free(r);
+    return rc;
+}
