@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lane.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "kafka.h"
+#include "log.h"
+#include "parcel.h"
+
+#define FETCHED_MAX 64 /* taken from the queue at once */
+
+struct lane {
+    const struct rp_config *config;
+    const struct rp_tier *tier; /* borrowed from the configuration */
+    bool smallest;              /* read as it comes: it also takes what is shorter */
+    int32_t partition;
+    rd_kafka_queue_t *queue;
+    struct hold *hold;
+    struct frontier *frontier;
+    int64_t start;   /* the offset that it was taken over with; negative: none */
+    int64_t settled; /* the lowest unsettled offset when it was last settled */
+    int64_t trimmed;
+    bool dirty;
+    /* Taken from the queue, and not yet read: the head may have to wait. */
+    rd_kafka_message_t *fetched[FETCHED_MAX];
+    int n_fetched, next;
+    bool queue_empty;
+};
+
+static const struct rp_tier *tier_of(const struct rp_config *config, const char *topic)
+{
+    for (size_t i = 0; i < config->n_tiers; i++)
+        if (strcmp(config->tiers[i].topic, topic) == 0)
+            return &config->tiers[i];
+    return NULL;
+}
+
+static void report_lost_state(const struct lane *lane, const rd_kafka_topic_partition_t *p)
+{
+    rp_log(RP_LOG_ERROR, "state-lost", rp_f_str("topic", p->topic),
+           rp_f_int("partition", p->partition), rp_f_int("offset", lane_start(lane)),
+           rp_f_str("effect", "what was settled behind this offset may be sent again"));
+}
+
+/* The broker forgets the offsets of a group that was away for long, and the state with them. What
+ * was trimmed shows that there had been some. */
+static void report_start(rd_kafka_t *consumer, const struct lane *lane,
+                         const rd_kafka_topic_partition_t *p, bool lost_state)
+{
+    int64_t begin = 0, end = 0;
+    if (p->offset >= 0) {
+        if (lost_state)
+            report_lost_state(lane, p);
+        return;
+    }
+    if (rd_kafka_query_watermark_offsets(consumer, p->topic, p->partition, &begin, &end, 5000) ==
+            RD_KAFKA_RESP_ERR_NO_ERROR &&
+        begin > 0 && end > begin)
+        report_lost_state(lane, p);
+}
+
+int lane_new(rd_kafka_t *consumer, const struct rp_config *config,
+             const rd_kafka_topic_partition_t *position, int wake_fd, struct hold *hold,
+             struct lane **out, struct rp_error *err)
+{
+    static const uint64_t one = 1;
+    bool lost_state = false;
+    struct lane *lane = calloc(1, sizeof *lane);
+    if (lane == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a partition");
+    lane->config = config;
+    lane->tier = tier_of(config, position->topic);
+    assert(lane->tier != NULL); /* we subscribe to nothing else */
+    lane->smallest = lane->tier == &config->tiers[0];
+    lane->partition = position->partition;
+    lane->hold = hold;
+    lane->start = position->offset;
+    lane->settled = lane->trimmed = -1;
+    struct rp_bytes metadata = {position->metadata, position->metadata_size};
+    if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
+                     &lost_state, &lane->frontier, err) != 0) {
+        free(lane);
+        return -1;
+    }
+    report_start(consumer, lane, position, lost_state);
+    lane->queue = rd_kafka_queue_get_partition(consumer, position->topic, position->partition);
+    /* Its own queue: not forwarded to the consumer's. */
+    rd_kafka_queue_forward(lane->queue, NULL);
+    rd_kafka_queue_io_event_enable(lane->queue, wake_fd, &one, sizeof one);
+    *out = lane;
+    return 0;
+}
+
+static void release(void *hold, uint64_t handle)
+{
+    hold_drop(hold, handle);
+}
+
+void lane_free(struct lane *lane)
+{
+    if (lane == NULL)
+        return;
+    while (lane->next < lane->n_fetched)
+        rd_kafka_message_destroy(lane->fetched[lane->next++]);
+    rd_kafka_queue_io_event_enable(lane->queue, -1, NULL, 0);
+    rd_kafka_queue_destroy(lane->queue);
+    frontier_free(lane->frontier, release, lane->hold);
+    free(lane);
+}
+
+int64_t lane_start(const struct lane *lane)
+{
+    return lane->start >= 0 ? lane->start : RD_KAFKA_OFFSET_BEGINNING;
+}
+
+static int64_t append_ms(const rd_kafka_message_t *m)
+{
+    rd_kafka_timestamp_type_t type;
+    int64_t ms = rd_kafka_message_timestamp(m, &type);
+    return type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1 : ms;
+}
+
+/* When the record must be read: nothing in this tier is due before its append plus the length. */
+static int64_t read_at_ms(const struct lane *lane, const rd_kafka_message_t *m)
+{
+    if (lane->smallest || m->err != RD_KAFKA_RESP_ERR_NO_ERROR ||
+        frontier_recovering(lane->frontier))
+        return 0;
+    return append_ms(m) + lane->tier->length_ms - lane->config->slack_ms;
+}
+
+static bool fetch(struct lane *lane)
+{
+    if (lane->next < lane->n_fetched)
+        return true;
+    ssize_t n = rd_kafka_consume_batch_queue(lane->queue, 0, lane->fetched, FETCHED_MAX);
+    lane->next = 0;
+    lane->n_fetched = n < 0 ? 0 : (int)n;
+    lane->queue_empty = lane->n_fetched == 0;
+    return lane->n_fetched > 0;
+}
+
+static int keep(struct lane *lane, const rd_kafka_message_t *m, struct rp_arena *arena,
+                struct rp_error *err)
+{
+    const struct rp_header *headers;
+    size_t n_headers;
+    struct parcel parcel = {.key = {m->key, m->key_len}, .value = {m->payload, m->len}};
+    uint64_t handle;
+    bool held;
+    rp_arena_reset(arena);
+    if (rp_kafka_headers(m, arena, &headers, &n_headers, err) != 0)
+        return -1;
+    rp_passage_read(headers, n_headers, &parcel.passage);
+    if (parcel_put(lane->hold, &parcel, &handle, err) != 0)
+        return -1;
+    if (frontier_add(lane->frontier, m->offset, append_ms(m), parcel.passage.due_ms, handle, &held,
+                     err) != 0) {
+        hold_drop(lane->hold, handle);
+        return -1;
+    }
+    if (!held)
+        hold_drop(lane->hold, handle);
+    return 0;
+}
+
+static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *arena,
+                    struct rp_error *err)
+{
+    if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return keep(lane, m, arena, err);
+    if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+        frontier_read_to(lane->frontier, m->offset);
+        return 0;
+    }
+    rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("topic", lane->tier->topic),
+           rp_f_int("partition", lane->partition), rp_f_str("error", rd_kafka_message_errstr(m)));
+    return 0;
+}
+
+int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *arena,
+              struct rp_error *err)
+{
+    int n = 0;
+    for (; n < most && fetch(lane); n++) {
+        rd_kafka_message_t *m = lane->fetched[lane->next];
+        if (read_at_ms(lane, m) > now_ms)
+            break;
+        if (read_one(lane, m, arena, err) != 0)
+            return -1; /* it stays where it is, and is read again */
+        rd_kafka_message_destroy(m);
+        lane->next++;
+    }
+    return n;
+}
+
+int64_t lane_read_at_ms(const struct lane *lane)
+{
+    if (lane->next < lane->n_fetched)
+        return read_at_ms(lane, lane->fetched[lane->next]);
+    return lane->queue_empty ? INT64_MAX : 0;
+}
+
+struct frontier *lane_frontier(struct lane *lane)
+{
+    return lane->frontier;
+}
+
+const char *lane_topic(const struct lane *lane)
+{
+    return lane->tier->topic;
+}
+
+int32_t lane_partition(const struct lane *lane)
+{
+    return lane->partition;
+}
+
+const struct rp_tier *lane_tier(const struct lane *lane)
+{
+    return lane->tier;
+}
+
+void lane_set_settled(struct lane *lane)
+{
+    lane->settled = frontier_low(lane->frontier);
+    lane->dirty = true;
+}
+
+void lane_set_committed(struct lane *lane)
+{
+    lane->dirty = false;
+}
+
+bool lane_is_dirty(const struct lane *lane)
+{
+    return lane->dirty;
+}
+
+int64_t lane_trim_to(struct lane *lane)
+{
+    if (lane->settled <= lane->trimmed || lane->dirty)
+        return -1;
+    lane->trimmed = lane->settled;
+    return lane->settled;
+}

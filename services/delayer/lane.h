@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_LANE_H
+#define REPRISE_LANE_H
+
+#include <librdkafka/rdkafka.h>
+
+#include "config.h"
+#include "frontier.h"
+#include "hold.h"
+#include "arena.h"
+
+/* One partition of a tier: its frontier, and its own queue, which is left alone until its head can
+ * be due. Nothing is asked of the broker to leave it alone; what librdkafka has fetched ahead waits,
+ * and the rest waits in the log. */
+struct lane;
+
+/* `position` is the committed offset and its metadata, as rd_kafka_committed gave it. The caller
+ * assigns the partition, from lane_start. `wake_fd` is an eventfd that is written to when records
+ * come into an empty queue. */
+RP_NODISCARD int lane_new(rd_kafka_t *consumer, const struct rp_config *config,
+                          const rd_kafka_topic_partition_t *position, int wake_fd,
+                          struct hold *hold, struct lane **out, struct rp_error *err);
+/* Drops what is held. NULL is fine. */
+void lane_free(struct lane *lane);
+
+/* Where to begin to read: an offset, or RD_KAFKA_OFFSET_BEGINNING. */
+int64_t lane_start(const struct lane *lane);
+
+/* Reads up to `most` records that can be due within the slack from `now_ms`. Returns how many were
+ * read, or -1: RETRIABLE for want of memory. */
+int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *arena,
+              struct rp_error *err);
+/* When lane_read has something to do again; INT64_MAX: when the eventfd says so. */
+int64_t lane_read_at_ms(const struct lane *lane);
+
+struct frontier *lane_frontier(struct lane *lane);
+const char *lane_topic(const struct lane *lane);
+int32_t lane_partition(const struct lane *lane);
+const struct rp_tier *lane_tier(const struct lane *lane);
+
+/* What was in flight is settled. The lane is dirty until its state is committed. */
+void lane_set_settled(struct lane *lane);
+void lane_set_committed(struct lane *lane);
+bool lane_is_dirty(const struct lane *lane);
+
+/* The offset below which the log can be deleted, if that has moved since the last call; else -1.
+ * All below it is settled and acknowledged. */
+int64_t lane_trim_to(struct lane *lane);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "settle.h"
+
+#include <stdio.h>
+
+#include "bury.h"
+
+static const char *const kind_names[] = {"sent", "lap", "dead"};
+
+const char *settle_kind_name(enum settle_kind kind)
+{
+    return kind_names[kind];
+}
+
+static const char *keep_text(struct settle_context *c, const char *text)
+{
+    const char *copy = rp_arena_copy(&c->arena, text, strlen(text) + 1);
+    return copy == NULL ? "" : copy;
+}
+
+/* The record in a tier again, as it came. */
+static int lap(struct settle_context *c, const struct settle_record *r, int64_t due_ms,
+               struct settlement *out, struct rp_error *err)
+{
+    const struct rp_config *config = c->config;
+    struct rp_passage passage = r->parcel.passage;
+    int tier = rp_tier_for(config->tiers, config->n_tiers, due_ms - r->now_ms);
+    passage.due_ms = due_ms;
+    out->kind = SETTLE_LAP;
+    out->out = (struct rp_outgoing){.topic = rp_str(config->tiers[tier < 0 ? 0 : tier].topic),
+                                    .key = r->parcel.key,
+                                    .value = r->parcel.value};
+    return rp_tier_headers(&passage, &c->arena, &out->out.headers, &out->out.n_headers, err);
+}
+
+static int bury(struct settle_context *c, const struct settle_record *r,
+                const struct rp_failed_task *task, enum rp_reason reason, const char *detail,
+                struct settlement *out, struct rp_error *err)
+{
+    const struct rp_passage *passage = &r->parcel.passage;
+    struct rp_dead_letter letter = {
+        .has_task = task != NULL,
+        .raw = task == NULL ? r->parcel.value : RP_NULL_BYTES,
+        .reason = reason,
+        .detail = rp_str(detail),
+        .policy = passage->policy,
+        .attempts = passage->attempt > 0 ? passage->attempt - 1 : 0,
+        .decided_at_ms = r->now_ms,
+        .topic = rp_str(r->topic),
+        .partition = r->partition,
+        .offset = r->offset,
+    };
+    if (task != NULL) {
+        letter.task = *task;
+        letter.category = rp_str(rp_classify(c->policies, task)->name);
+    }
+    out->kind = SETTLE_DEAD;
+    out->reason = reason;
+    out->why = detail;
+    bool shrink = r->lesson != NULL && r->lesson->level == RP_LESSON_SHRINK;
+    return rp_bury(c->config, &letter, r->parcel.key, shrink, &c->letter, &out->out, err);
+}
+
+/* What the router wrote, completed by the event where somebody else wrote the record. */
+static struct rp_passage complete(const struct settle_record *r, const struct rp_failed_task *task)
+{
+    struct rp_passage p = r->parcel.passage;
+    if (p.task_id.data == NULL)
+        p.task_id = task->task_id;
+    if (p.attempt == 0)
+        p.attempt = task->attempt == INT32_MAX ? INT32_MAX : task->attempt + 1;
+    if (p.due_ms == RP_NO_TIME)
+        p.due_ms = r->now_ms;
+    if (p.first_failed_at_ms == RP_NO_TIME)
+        p.first_failed_at_ms = task->first_failed_at_ms != RP_NO_TIME ? task->first_failed_at_ms
+                                                                      : task->failed_at_ms;
+    if (p.target.data == NULL)
+        p.target = task->target;
+    return p;
+}
+
+/* The configuration may have changed since the router allowed the target. */
+static bool is_allowed(const struct settle_context *c, const struct rp_failed_task *task,
+                       struct rp_bytes target)
+{
+    const struct rp_policy *policy = rp_policies_match(c->policies, task->task_type);
+    if (rp_config_owns_topic(c->config, target))
+        return false;
+    return rp_config_allows_target(c->config, target) ||
+           rp_bytes_equal(rp_str(rp_policy_target(policy)), target);
+}
+
+static int refuse(struct settle_context *c, const struct settle_record *r,
+                  const struct rp_failed_task *task, enum rp_reason reason, const char *format,
+                  struct rp_bytes target, struct settlement *out, struct rp_error *err)
+{
+    char name[250], text[320];
+    (void)snprintf(name, sizeof name, "%.*s", (int)(target.len > 249 ? 249 : target.len),
+                   target.len == 0 ? "" : (const char *)target.data);
+    (void)snprintf(text, sizeof text, "%s %s", format, name);
+    return bury(c, r, task, reason, keep_text(c, text), out, err);
+}
+
+static int reinvoke(struct settle_context *c, const struct settle_record *r,
+                    const struct rp_failed_task *task, struct settlement *out,
+                    struct rp_error *err)
+{
+    struct rp_passage p = complete(r, task);
+    if (p.target.data == NULL)
+        return bury(c, r, task, RP_NO_TARGET, "neither the record nor its event names a target",
+                    out, err);
+    if (!is_allowed(c, task, p.target))
+        return refuse(c, r, task, RP_TARGET_FORBIDDEN, "targets.allow does not allow topic",
+                      p.target, out, err);
+    enum rp_target_state state = rp_targets_state(c->targets, p.target);
+    if (state == RP_TARGET_MISSING)
+        return refuse(c, r, task, RP_NO_TARGET, "there is no topic", p.target, out, err);
+    if (state == RP_TARGET_DENIED)
+        return refuse(c, r, task, RP_TARGET_FORBIDDEN, "the brokers' ACLs refuse topic", p.target,
+                      out, err);
+    out->kind = SETTLE_SENT;
+    out->out =
+        (struct rp_outgoing){.topic = p.target, .key = task->key, .value = task->payload};
+    return rp_target_headers(&p, task, &c->arena, &out->out.headers, &out->out.n_headers, err);
+}
+
+int settle_record(struct settle_context *c, const struct settle_record *r, struct settlement *out,
+                  struct rp_error *err)
+{
+    struct rp_failed_task task;
+    bool refused = r->lesson != NULL && r->lesson->level > RP_LESSON_NONE;
+    *out = (struct settlement){.task_id = r->parcel.passage.task_id, .why = ""};
+    rp_arena_reset(&c->arena);
+    if (r->lap && !refused)
+        return lap(c, r, r->parcel.passage.due_ms, out, err);
+    if (rp_codec_decode_task(c->codec, r->parcel.value, &c->arena, &task, err) != 0) {
+        /* Without the registry nothing can be said of it now: it waits in the smallest tier. */
+        if (err->cls != RP_POISON)
+            return lap(c, r, r->now_ms + c->config->tiers[0].length_ms, out, err);
+        return bury(c, r, NULL, RP_UNDECODABLE, keep_text(c, err->text), out, err);
+    }
+    out->task_type = task.task_type;
+    if (rp_failed_task_check(&task, err) != 0)
+        return bury(c, r, &task, RP_INVALID, keep_text(c, err->text), out, err);
+    if (refused)
+        return bury(c, r, &task, r->lesson->reason, r->lesson->refusal, out, err);
+    return reinvoke(c, r, &task, out, err);
+}

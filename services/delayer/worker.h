@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_DELAYER_WORKER_H
+#define REPRISE_DELAYER_WORKER_H
+
+#include "service.h"
+
+/* Settles the tiers' records at their time until *w->stop: one consumer, one producer, one thread. */
+int delayer_run(struct rp_worker *w, struct rp_error *err);
+
+#endif
