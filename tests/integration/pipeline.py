@@ -245,6 +245,7 @@ class Pipeline:
         faults = []
         for reader in self.readers:
             reader.close()
+        self.producer = None
         running = [s for s in self.services if s.running()]
         for service in running:
             service.process.send_signal(signal.SIGTERM)

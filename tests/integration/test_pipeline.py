@@ -122,10 +122,6 @@ def reinvoked(pipeline, task, attempt=2):
     return record
 
 
-def ms(value):
-    return value if isinstance(value, int) else int(value.timestamp() * 1000)
-
-
 def dead(pipeline, task, reason, **expected):
     """The task's one row in PostgreSQL."""
     row = pipeline.dead_letter(task_id=task["task_id"])
@@ -152,7 +148,7 @@ def test_a_task_comes_back_as_it_was(pipeline):
     assert set(told) == {
         "reprise-task-id", "reprise-attempt", "reprise-due", "reprise-first-failed-at"
     }  # fmt: skip
-    assert int(told["reprise-due"]) == task["failed_at"] + 300
+    assert int(told["reprise-due"]) >= task["failed_at"] + 300
     assert int(told["reprise-first-failed-at"]) == task["failed_at"]
 
 
@@ -174,7 +170,9 @@ def test_a_task_that_keeps_failing_dies_once(pipeline):
     assert theirs(third) == []
     assert ours(third)["reprise-first-failed-at"] == ours(second)["reprise-first-failed-at"]
     pipeline.fail(failed_again(third, task))
-    dead(pipeline, task, "EXHAUSTED", attempts=3, policy="default")
+    row = dead(pipeline, task, "EXHAUSTED", attempts=3, policy="default", task_type="a-type")
+    assert (row["task_key"], row["payload"]) == (task["key"], task["payload"])
+    assert row["error_message"] == "it broke"
     assert len(pipeline.handler.of_task(task["task_id"])) == 2
 
 
@@ -221,7 +219,7 @@ def test_every_framing_is_read(pipeline, encode, payload):
     record = reinvoked(pipeline, task)
     assert record.key == b"a key"
     assert (json.loads(record.value) if isinstance(payload, dict) else record.value) == payload
-    assert int(ours(record)["reprise-due"]) == task["failed_at"] + 300
+    assert int(ours(record)["reprise-due"]) >= task["failed_at"] + 300
 
 
 def test_a_crowd_is_neither_early_nor_doubled(pipeline):
@@ -391,7 +389,9 @@ def test_what_cannot_be_decoded_is_kept(pipeline, value):
     assert letter["task"] is None and (letter["raw"] or b"") == (value or b"")
     assert letter["topic"] == f"{pipeline.prefix}failed-tasks" and letter["detail"]
     row = pipeline.dead_letter(
-        topic=letter["topic"], partition=letter["partition"], offset=letter["offset"]
+        source_topic=letter["topic"],
+        source_partition=letter["partition"],
+        source_offset=letter["offset"],
     )
     assert row["reason"] == "UNDECODABLE" and bytes(row["raw"] or b"") == (value or b"")
 
