@@ -11,6 +11,10 @@
 #include "parcel.h"
 
 #define FETCHED_MAX 64 /* taken from the queue at once */
+/* How long the end of the log may lag behind what the last owner read, as after a change of the
+ * partition's leader. */
+#define END_PATIENCE_MS 60000
+#define QUERY_MS        5000
 
 struct lane {
     const struct rp_config *config;
@@ -28,6 +32,7 @@ struct lane {
     rd_kafka_message_t *fetched[FETCHED_MAX];
     int n_fetched, next;
     bool queue_empty;
+    int64_t short_since_mono_ms; /* the log ends before the recovery does; 0: it does not */
 };
 
 static const struct rp_tier *tier_of(const struct rp_config *config, const char *topic)
@@ -56,7 +61,8 @@ static void report_start(rd_kafka_t *consumer, const struct lane *lane,
             report_lost_state(lane, p);
         return;
     }
-    if (rd_kafka_query_watermark_offsets(consumer, p->topic, p->partition, &begin, &end, 5000) ==
+    if (rd_kafka_query_watermark_offsets(consumer, p->topic, p->partition, &begin, &end,
+                                         QUERY_MS) ==
             RD_KAFKA_RESP_ERR_NO_ERROR &&
         begin > 0 && end > begin)
         report_lost_state(lane, p);
@@ -129,7 +135,8 @@ static int64_t read_at_ms(const struct lane *lane, const rd_kafka_message_t *m)
     if (lane->smallest || m->err != RD_KAFKA_RESP_ERR_NO_ERROR ||
         frontier_recovering(lane->frontier))
         return 0;
-    return append_ms(m) + lane->tier->length_ms - lane->config->slack_ms;
+    int64_t append = append_ms(m), wait_ms = lane->tier->length_ms - lane->config->slack_ms;
+    return append > INT64_MAX - wait_ms ? INT64_MAX : append + wait_ms;
 }
 
 static bool fetch(struct lane *lane)
@@ -174,6 +181,8 @@ static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *a
         return keep(lane, m, arena, err);
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
         frontier_read_to(lane->frontier, m->offset);
+        if (frontier_recovering(lane->frontier) && lane->short_since_mono_ms == 0)
+            lane->short_since_mono_ms = rp_mono_ms();
         return 0;
     }
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("topic", lane->tier->topic),
@@ -195,6 +204,28 @@ int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *aren
         lane->next++;
     }
     return n;
+}
+
+void lane_check_end(struct lane *lane, rd_kafka_t *consumer)
+{
+    int64_t begin, end;
+    if (lane->short_since_mono_ms == 0)
+        return;
+    if (!frontier_recovering(lane->frontier)) {
+        lane->short_since_mono_ms = 0;
+        return;
+    }
+    if (rp_mono_ms() - lane->short_since_mono_ms < END_PATIENCE_MS)
+        return;
+    lane->short_since_mono_ms = rp_mono_ms(); /* the next look, if this one tells nothing */
+    if (rd_kafka_query_watermark_offsets(consumer, lane->tier->topic, lane->partition, &begin, &end,
+                                         QUERY_MS) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+        end > frontier_high(lane->frontier))
+        return;
+    rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", lane->tier->topic),
+           rp_f_int("partition", lane->partition), rp_f_int("end", end),
+           rp_f_str("effect", "records behind the end that had not been settled are gone"));
+    frontier_log_cut(lane->frontier, end);
 }
 
 int64_t lane_read_at_ms(const struct lane *lane)

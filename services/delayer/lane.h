@@ -30,6 +30,10 @@ int64_t lane_start(const struct lane *lane);
  * read, or -1: RETRIABLE for want of memory. */
 int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *arena,
               struct rp_error *err);
+/* A recovery reads up to where the last owner had. Where the log ends before that, and still does
+ * after a while (it was cut), the recovery is ended, loudly. */
+void lane_check_end(struct lane *lane, rd_kafka_t *consumer);
+
 /* When lane_read has something to do again; INT64_MAX: when the eventfd says so. */
 int64_t lane_read_at_ms(const struct lane *lane);
 

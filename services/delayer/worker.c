@@ -378,24 +378,33 @@ static void serve_consumer(struct delayer *d)
     }
 }
 
+static bool is_full(const struct delayer *d)
+{
+    return lanes_held(&d->lanes) >= (size_t)d->config->max_held;
+}
+
+/* With no more room, only recoveries go on: until they end they give nothing out. */
 static void read_lanes(struct delayer *d)
 {
     struct rp_error err;
     int64_t now_ms = rp_wall_ms();
-    if (lanes_held(&d->lanes) >= (size_t)d->config->max_held)
-        return;
-    for (size_t i = 0; i < d->lanes.n; i++)
-        if (lane_read(d->lanes.items[i], now_ms, READ_MOST, &d->headers, &err) < 0) {
+    bool full = is_full(d);
+    for (size_t i = 0; i < d->lanes.n; i++) {
+        struct lane *lane = d->lanes.items[i];
+        if (full && !frontier_recovering(lane_frontier(lane)))
+            continue;
+        if (lane_read(lane, now_ms, READ_MOST, &d->headers, &err) < 0) {
             back_off(d, &err);
             return;
         }
+    }
 }
 
 /* When there is something to do again; the eventfd may say so before. */
 static int64_t next_us(const struct delayer *d)
 {
     int64_t next = rp_wall_us() + IDLE_MS * 1000;
-    bool full = lanes_held(&d->lanes) >= (size_t)d->config->max_held;
+    bool full = is_full(d);
     for (size_t i = 0; i < d->lanes.n; i++) {
         struct frontier_entry head;
         struct lane *lane = d->lanes.items[i];
@@ -422,6 +431,8 @@ static void wait(struct delayer *d)
 static void keep_house(struct delayer *d)
 {
     int64_t now_mono_ms = rp_mono_ms();
+    for (size_t i = 0; i < d->lanes.n; i++)
+        lane_check_end(d->lanes.items[i], d->lanes.consumer);
     if (now_mono_ms - d->commit_mono_ms >= COMMIT_EVERY_MS)
         commit_states(d, true);
     if (now_mono_ms - d->gauge_mono_ms >= GAUGE_EVERY_MS) {
