@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,9 +13,15 @@
 
 #define MAX_FILE (64 << 10)
 
-static int put_env(const char *name, struct rp_buf *out, struct rp_error *err)
+/* `name` is cut where a default follows. */
+static int put_env(char *name, struct rp_buf *out, struct rp_error *err)
 {
+    char *otherwise = strstr(name, ":-");
+    if (otherwise != NULL)
+        *otherwise = '\0';
     const char *value = getenv(name);
+    if (value == NULL && otherwise != NULL)
+        value = otherwise + 2;
     if (value == NULL)
         return rp_fail(err, RP_E_CONFIG, RP_FATAL,
                        "expected the environment variable %s, which is not set", name);
@@ -61,7 +68,7 @@ static int put_file(const char *path, struct rp_buf *out, struct rp_error *err)
 }
 
 /* `what` is what stands between the braces. */
-static int put(const char *what, struct rp_buf *out, struct rp_error *err)
+static int put(char *what, struct rp_buf *out, struct rp_error *err)
 {
     if (strncmp(what, "env:", 4) == 0 && what[4] != '\0')
         return put_env(what + 4, out, err);
@@ -107,11 +114,6 @@ static int expand(const char *text, struct rp_buf *out, struct rp_error *err)
             return -1;
         }
     }
-}
-
-bool rp_interpolates(const char *text)
-{
-    return strstr(text, "${") != NULL;
 }
 
 char *rp_interpolate(const char *text, struct rp_error *err)

@@ -2,17 +2,18 @@
 #ifndef REPRISE_INTERPOLATE_H
 #define REPRISE_INTERPOLATE_H
 
-#include <stdbool.h>
-
 #include "reprise/error.h"
 
-/* Whether `text` asks for anything to be put in. */
-bool rp_interpolates(const char *text);
-
-/* Puts in what `text` asks for: `${env:NAME}` is an environment variable, which must be set;
- * `${file:PATH}` a regular file of at most 64 KiB without NUL bytes, less one newline at its end;
- * `$${` stands for a plain `${`. What was put in is not looked at again. The result is the caller's
- * to free; NULL with `err`, which names what was asked for and never what it holds. */
+/* Puts in what `text` asks for:
+ *
+ *     ${env:NAME}            an environment variable, which must be set
+ *     ${env:NAME:-DEFAULT}   the same, which need not be
+ *     ${file:PATH}           a regular file of at most 64 KiB without NUL bytes, less one newline
+ * at its end
+ *     $${                    a plain ${
+ *
+ * What was put in is not looked at again. The result is the caller's to free; NULL with `err`,
+ * which names what was asked for and never what it holds. */
 char *rp_interpolate(const char *text, struct rp_error *err);
 
 #endif

@@ -7,6 +7,8 @@ static const struct cli_command *const commands[] = {
     &cmd_topics_check,
     &cmd_db_migrate,
     &cmd_db_check,
+    &cmd_policy_explain,
+    &cmd_policy_check,
     &cmd_fail,
     NULL,
 };

@@ -228,6 +228,20 @@ static void a_secret_comes_from_the_environment_or_a_file(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+static void a_variable_may_have_a_default(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("REPRISE_TEST_HOST", "db", 1), 0);
+    assert_int_equal(unsetenv("REPRISE_TEST_UNSET"), 0);
+    struct rp_config *c = load_good("instance: ${env:REPRISE_TEST_UNSET:-a}\n"
+                                    "postgres: {dsn: \"${env:REPRISE_TEST_HOST:-x}\"}\n"
+                                    "schema_registry: {url: \"${env:REPRISE_TEST_UNSET:-}\"}\n");
+    assert_string_equal(c->instance, "a");
+    assert_string_equal(c->postgres.dsn, "db");
+    assert_string_equal(c->registry.url, "");
+    rp_config_free(c);
+}
+
 static void what_cannot_be_put_in_is_refused(void **state)
 {
     (void)state;
@@ -364,6 +378,7 @@ int main(void)
         cmocka_unit_test(without_transactions_their_properties_are_free),
         cmocka_unit_test(settings_that_contradict_each_other_are_refused),
         cmocka_unit_test(a_secret_comes_from_the_environment_or_a_file),
+        cmocka_unit_test(a_variable_may_have_a_default),
         cmocka_unit_test(what_cannot_be_put_in_is_refused),
         cmocka_unit_test(a_fault_never_shows_a_secret),
         cmocka_unit_test(a_nul_is_refused_and_control_characters_never_shown),
