@@ -117,28 +117,12 @@ static void pause_part(struct worker *w, struct part *part, bool pause)
     rd_kafka_topic_partition_list_destroy(list);
 }
 
-/* What the topic has dropped before it was archived is lost, and nothing is worse than not to say
- * so. Returns where to read on. */
-static int64_t check_start(struct worker *w, const struct part *part)
-{
-    int64_t low, high, next = part->claim.next_offset;
-    if (next == 0)
-        return RD_KAFKA_OFFSET_BEGINNING;
-    if (rd_kafka_query_watermark_offsets(rp_consumer_handle(w->consumer), topic_of(w),
-                                         part->claim.partition, &low, &high,
-                                         SEEK_TIMEOUT_MS) != RD_KAFKA_RESP_ERR_NO_ERROR ||
-        low <= next)
-        return next;
-    rp_log(RP_LOG_ERROR, "dead-letters-gone", rp_f_str("topic", topic_of(w)),
-           rp_f_int("partition", part->claim.partition), rp_f_int("from", next),
-           rp_f_int("to", low - 1));
-    return low;
-}
-
 /* The seek is through when this returns: what was fetched before it is not polled any more. */
 static bool seek(struct worker *w, struct part *part)
 {
-    rd_kafka_topic_partition_list_t *list = list_of(w, part, check_start(w, part));
+    int64_t next = part->claim.next_offset;
+    rd_kafka_topic_partition_list_t *list =
+        list_of(w, part, next > 0 ? next : RD_KAFKA_OFFSET_BEGINNING);
     rd_kafka_error_t *error =
         rd_kafka_seek_partitions(rp_consumer_handle(w->consumer), list, SEEK_TIMEOUT_MS);
     bool there = error == NULL && list->elems[0].err == RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -266,14 +250,29 @@ static void on_revoked(void *opaque, const rd_kafka_topic_partition_list_t *list
         parts_remove(&w->parts, list->elems[i].partition);
 }
 
-/* Offsets go back when the broker has lost what it once confirmed, or when the topic was deleted
- * and created again. What the archive has already is passed over by its primary key. */
+static void log_jump(const struct worker *w, enum rp_log_level level, const char *event,
+                     const struct part *part, int64_t to)
+{
+    rp_log(level, event, rp_f_str("topic", topic_of(w)),
+           rp_f_int("partition", part->claim.partition), rp_f_int("from", part->position),
+           rp_f_int("to", to));
+}
+
+/* Offsets have gaps, of transactions' marks and of what was aborted. But what the topic's retention
+ * took before it was archived is lost, and nothing is worse than not to say so. They go back when
+ * the broker lost what it once confirmed, or when the topic was deleted and created again; what the
+ * archive has already is then passed over by its primary key. */
 static void check_order(const struct worker *w, const struct part *part, int64_t offset)
 {
+    int64_t low, high;
     if (offset < part->position)
-        rp_log(RP_LOG_WARN, "offset-went-back", rp_f_str("topic", topic_of(w)),
-               rp_f_int("partition", part->claim.partition), rp_f_int("from", part->position),
-               rp_f_int("to", offset));
+        log_jump(w, RP_LOG_WARN, "offset-went-back", part, offset);
+    if (offset > part->position && part->position > 0 &&
+        rd_kafka_get_watermark_offsets(rp_consumer_handle(w->consumer), topic_of(w),
+                                       part->claim.partition, &low,
+                                       &high) == RD_KAFKA_RESP_ERR_NO_ERROR &&
+        low > part->position)
+        log_jump(w, RP_LOG_ERROR, "dead-letters-gone", part, low);
 }
 
 static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_error *err)

@@ -1,11 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
 """The archive: each dead letter once in PostgreSQL, whatever is killed, and whatever is in it."""
 
+import datetime
+import io
 import os
+import signal
 import subprocess
+import threading
+import time
 import uuid
 
-from pipeline import BUILD
+import fastavro
+import psycopg
+import pytest
+
+import contract
+from pipeline import BUILD, now_ms, wait_for
+
+MAGIC = b"\xc3\x01" + contract.fingerprint(contract.DEAD_LETTER)
+
+
+def letter(number, **fields):
+    """What the router would say of a task; `task` updates the task's own fields."""
+    task = {
+        "task_id": f"task-{number}",
+        "task_type": "payment",
+        "target": "payments",
+        "key": None,
+        "payload": b"x" * 200,
+        "headers": [{"key": "traceparent", "value": b"00-ab"}],
+        "attempt": 3,
+        "error": {"class": "java.io.IOException", "message": "boom", "category": None, "causes": []},
+        "source": "test",
+        "first_failed_at": None,
+        "failed_at": now_ms(),
+    }
+    task.update(fields.pop("task", {}))
+    return {
+        "task": task,
+        "raw": None,
+        "reason": "EXHAUSTED",
+        "detail": "3 of 3 attempts",
+        "category": "NETWORK",
+        "policy": "default",
+        "attempts": 3,
+        "decided_at": now_ms(),
+        "topic": "failed-tasks",
+        "partition": 1,
+        "offset": number,
+        **fields,
+    }
+
+
+def encode(dead_letter):
+    out = io.BytesIO(MAGIC)
+    out.seek(0, io.SEEK_END)
+    fastavro.schemaless_writer(out, contract.PARSED_LETTER, dead_letter)
+    return out.getvalue()
+
+
+class Archive:
+    """A pipeline that has an archiver only; its dead letters come from the test."""
+
+    def __init__(self, new_pipeline, name, **config):
+        self.pipeline = new_pipeline(name, **config)
+        self.topic = f"{self.pipeline.prefix}dead-letter"
+        self.sent = 0
+
+    def send(self, value, key=b"k"):
+        """Not flushed."""
+        self.pipeline.producer.produce(self.topic, value, key)
+        self.pipeline.producer.poll(0)
+        self.sent += 1
+
+    def send_letters(self, count, pause_every=0):
+        for i in range(count):
+            self.send(encode(letter(self.sent)), f"key-{self.sent}".encode())
+            if pause_every and i % pause_every == 0:
+                time.sleep(0.01)
+        assert self.pipeline.producer.flush(30) == 0
+
+    def query(self, sql, *values):
+        with psycopg.connect(self.pipeline.dsn, autocommit=True) as connection:
+            cursor = connection.execute(sql, values or None)
+            return cursor.fetchall() if cursor.description else None
+
+    def rows(self):
+        return self.query("select count(*) from dead_letter")[0][0]
+
+    def wait_for_all(self, timeout=60):
+        """Until each record has a row; then none may have two."""
+        wait_for(lambda: self.rows() >= self.sent, f"{self.sent} rows", timeout)
+        distinct = "count(distinct (record_topic, record_partition, record_offset))"
+        assert self.query(f"select count(*), {distinct} from dead_letter") == [
+            (self.sent, self.sent)
+        ]
+
+    def metric(self, service, name):
+        lines = [l for l in service.get("/metrics")[1].splitlines() if l.startswith(name)]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+@pytest.fixture
+def archive(new_pipeline):
+    return Archive(new_pipeline, "archive")
 
 
 def test_the_store(postgres):
@@ -15,3 +113,272 @@ def test_the_store(postgres):
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_dead_letter_comes_back_whole(archive):
+    archive.pipeline.start("archiver")
+    sent = letter(
+        7,
+        task={
+            "key": b"\0key",
+            "payload": b"\xff\0",
+            "headers": [{"key": "a", "value": None}, {"key": "a", "value": b"\0"}],
+            "error": {
+                "class": "E",
+                "message": "m\u20ac",
+                "category": "TIMEOUT",
+                "causes": [{"class": "C", "message": "c"}],
+            },
+            "first_failed_at": now_ms() - 60000,
+        },
+    )
+    archive.send(encode(sent), b"\0key")
+    archive.wait_for_all()
+    (row,) = archive.pipeline.dead_letters(task_id="task-7")
+    task = sent["task"]
+    for name in ("task_type", "target", "payload", "attempt", "source"):
+        assert row[name] == task[name]
+    assert row["task_key"] == row["record_key"] == b"\0key"
+    assert list(zip(row["header_keys"], row["header_values"])) == [("a", None), ("a", b"\0")]
+    assert (row["error_class"], row["error_message"], row["error_category"]) == ("E", "m€", "TIMEOUT")
+    assert list(zip(row["cause_classes"], row["cause_messages"])) == [("C", "c")]
+    for name in ("reason", "detail", "category", "policy", "attempts"):
+        assert row[name] == sent[name]
+    source = [row[f"source_{name}"] for name in ("topic", "partition", "offset")]
+    assert source == ["failed-tasks", 1, 7]
+    ms = {name: row[name].timestamp() * 1000 for name in ("failed_at", "first_failed_at", "dead_at")}
+    assert round(ms["failed_at"]) == task["failed_at"]
+    assert round(ms["first_failed_at"]) == task["first_failed_at"]
+    assert round(ms["dead_at"]) == sent["decided_at"]
+    assert row["altered"] is None and row["record"] is None and row["raw"] is None
+
+
+def test_killed_again_and_again_it_neither_loses_nor_doubles(new_pipeline, rng):
+    """Two archivers, small batches, so that a kill meets each step of many transactions. The
+    database drops their connections as well, which leaves outcomes unknown."""
+    archive = Archive(new_pipeline, "kills", archiver={"batch": 300, "linger": "1ms"})
+    services = archive.pipeline.start("archiver", count=2)
+    load = threading.Thread(target=archive.send_letters, args=(40000, 30))
+    load.start()
+    kills = 0
+    while load.is_alive() or kills < 12:
+        time.sleep(rng.uniform(0.05, 0.6))
+        if rng.random() < 0.4:
+            archive.query(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+            continue
+        victim = rng.choice(services)
+        victim.kill()
+        victim.start()
+        kills += 1
+    load.join()
+    archive.wait_for_all()
+    known = sum(archive.metric(s, "reprise_archiver_known_rows_total") for s in services)
+    print(f"{archive.sent} dead letters, {kills} kills")
+    assert known == 0  # the epoch kept them apart, not the primary key
+
+
+def test_a_zombie_is_fenced(new_pipeline, rng):
+    """One stands still past its session, with rows in hand, and wakes up again."""
+    archive = Archive(new_pipeline, "zombie", archiver={"batch": 10000, "linger": "1s"})
+    services = archive.pipeline.start("archiver", count=2)
+    owners = "select distinct owner from archive_offset"
+    wait_for(lambda: len(archive.query(owners)) == 2, "both to have partitions")
+    load = threading.Thread(target=archive.send_letters, args=(30000, 20))
+    load.start()
+    try:
+        time.sleep(rng.uniform(0.5, 1.5))
+        services[0].process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: len(archive.query(owners)) == 1, "the other to take over")
+    finally:
+        services[0].process.send_signal(signal.SIGCONT)
+    load.join()
+    archive.wait_for_all()
+    assert services[0].running() and services[1].running()
+    assert archive.metric(services[0], "reprise_archiver_fenced_total") >= 1
+    assert all(archive.metric(s, "reprise_archiver_known_rows_total") == 0 for s in services)
+
+
+def test_while_postgres_is_away_it_waits_and_says_so(archive, postgres):
+    (service,) = archive.pipeline.start("archiver")
+    archive.send_letters(2000)
+    archive.wait_for_all()
+    postgres.stop()
+    try:
+        archive.send_letters(2000)
+        wait_for(lambda: service.get("/readyz")[0] == 503, "readyz to say no")
+        time.sleep(8)  # longer than the session: it is still a member
+        assert service.get("/healthz")[0] == 200
+        assert archive.metric(service, "reprise_archiver_database_up") == 0
+    finally:
+        postgres.start()
+    archive.wait_for_all()
+    service.wait_ready()
+    log = service.log.read_text()
+    assert "database-away" in log and "partition-lost" not in log
+    assert archive.metric(service, "reprise_archiver_database_up") == 1
+
+
+def test_it_stops_also_while_postgres_is_away(archive, postgres):
+    (service,) = archive.pipeline.start("archiver")
+    postgres.stop()
+    try:
+        archive.send_letters(100)
+        wait_for(lambda: service.get("/readyz")[0] == 503, "readyz to say no")
+        assert service.stop() == 0
+    finally:
+        postgres.start()
+    service.start()
+    archive.wait_for_all()
+
+
+def test_a_stop_writes_what_is_in_hand(new_pipeline):
+    archive = Archive(new_pipeline, "stop", archiver={"linger": "10s", "batch": 10000})
+    (service,) = archive.pipeline.start("archiver")
+    archive.send_letters(500)
+    time.sleep(1)
+    assert archive.rows() == 0
+    assert service.stop() == 0
+    assert archive.rows() == 500
+
+
+def hostile():
+    """Values that Avro takes and PostgreSQL does not, and records that are no dead letters."""
+
+    def raw(old, new):
+        value = encode(letter(0, task={"error": {**letter(0)["task"]["error"], "message": old}}))
+        assert len(old) == len(new) and value.count(old.encode()) == 1
+        return value.replace(old.encode(), new)
+
+    noise = os.urandom(20000).hex()
+    yield "nul", encode(letter(0, detail="a\0b"))
+    yield "invalid UTF-8", raw("BADBYTES", b"a\xff\xc0\x80\xed\xa0\x80b")
+    yield "long type", encode(letter(0, task={"task_type": noise, "task_id": noise}))
+    yield "header", encode(letter(0, task={"headers": [{"key": "\0", "value": None}]}))
+    yield "times", encode(letter(0, decided_at=(1 << 63) - 1, task={"failed_at": -(1 << 62)}))
+    yield "year 9999", encode(letter(0, decided_at=253402300799999))
+    yield "1970", encode(letter(0, decided_at=0))
+    yield "large", encode(letter(0, task={"payload": os.urandom(700000)}))
+    yield "many headers", encode(
+        letter(0, task={"headers": [{"key": "h", "value": b"v"}] * 50000})
+    )
+    yield "no task", encode(letter(0, task={}) | {"task": None, "raw": b"\0", "reason": "UNDECODABLE"})
+    yield "empty", b""
+    yield "null", None
+    yield "junk", os.urandom(100)
+    yield "cut short", encode(letter(0))[:-20]
+    yield "another schema", b"\xc3\x01" + bytes(8) + b"abc"
+
+
+def test_whatever_comes_is_stored(archive):
+    archive.pipeline.start("archiver")
+    expected = {}
+    for name, value in hostile():
+        expected[archive.sent] = (name, value)
+        archive.send(value, str(archive.sent).encode())
+        archive.send_letters(3)
+    archive.wait_for_all()
+    rows = {
+        int(row["record_key"]): row
+        for row in archive.pipeline.dead_letters()
+        if not row["record_key"].startswith(b"key-")
+    }
+    today = datetime.datetime.now(datetime.timezone.utc)
+    for number, (name, value) in expected.items():
+        row = rows[number]
+        assert abs(row["dead_at"] - today) < datetime.timedelta(minutes=5), name
+        if row["altered"] or row["task_id"] is None and row["raw"] is None:
+            assert row["record"] == value, name
+    by_name = {name: rows[number] for number, (name, _) in expected.items()}
+    assert by_name["nul"]["detail"] == r"a\x00b" and by_name["nul"]["altered"] == ["detail"]
+    assert by_name["invalid UTF-8"]["reason"] in ("EXHAUSTED", "UNDECODABLE")
+    assert by_name["invalid UTF-8"]["record"]
+    assert by_name["long type"]["altered"] == ["task_id", "task_type"]
+    assert set(by_name["times"]["altered"]) == {"decided_at", "failed_at"}
+    assert len(by_name["many headers"]["header_keys"]) == 50000
+    assert len(by_name["large"]["payload"]) == 700000
+    for name in ("empty", "null", "junk", "cut short", "another schema"):
+        assert by_name[name]["reason"] == "UNDECODABLE", name
+        assert "cannot be decoded" in by_name[name]["detail"], name
+    days = archive.query("select count(*) from dead_letter_day")[0][0]
+    assert days <= 6  # nobody's clock makes partitions
+
+
+def test_a_row_that_is_refused_does_not_hold_up_the_others(archive):
+    """Whatever an operator's constraint or trigger says no to goes in as bare bytes."""
+    archive.query("alter table dead_letter add check (error_message <> 'no')")
+    no = {"error": {**letter(0)["task"]["error"], "message": "no"}}
+    for i in range(1000):
+        archive.send(encode(letter(i, task=no if i % 300 == 7 else {})), b"k")
+    assert archive.pipeline.producer.flush(30) == 0
+    archive.pipeline.start("archiver")
+    archive.wait_for_all()
+    bare = archive.query("select detail, reason, record from dead_letter where task_id is null")
+    assert len(bare) == 4
+    assert all("check constraint" in d and r == "EXHAUSTED" and v for d, r, v in bare)
+
+
+def test_offsets_that_went_lost_double_nothing(archive):
+    """The primary key is the second line: a record that is read again is known."""
+    archive.send_letters(3000)
+    (service,) = archive.pipeline.start("archiver")
+    archive.wait_for_all()
+    assert service.stop() == 0
+    archive.query("delete from archive_offset")
+    service.start()
+    wait_for(
+        lambda: archive.metric(service, "reprise_archiver_known_rows_total") == 3000,
+        "all to be read again",
+    )
+    archive.wait_for_all()
+
+
+def test_an_unmigrated_database_is_refused(archive):
+    archive.query("drop schema public cascade; create schema public")
+    pipeline = archive.pipeline
+    done = subprocess.run(
+        [BUILD / "bin/reprise-archiver", "--config", pipeline.config_file],
+        capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert done.returncode == 1 and "reprise db migrate" in done.stderr
+    assert "0001_archive is missing" in pipeline.cli("db", "check", code=3)
+    both = [
+        subprocess.Popen(
+            [BUILD / "bin/reprise", "db", "migrate", "--config", pipeline.config_file],
+            stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    said = [process.communicate(timeout=30)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sum("0001_archive: done" in text for text in said) == 1
+    assert "nothing is missing" in pipeline.cli("db", "check")
+
+
+def test_retention_drops_a_day_of_a_million_in_less_than_a_second(archive):
+    old = datetime.date.today() - datetime.timedelta(days=40)
+    archive.query(f"select dead_letter_add_day('{old}'), dead_letter_add_day('{old}'::date + 15)")
+    archive.query(
+        "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason,"
+        " task_id, task_type, payload) select %s::timestamptz + make_interval(secs => n * 0.05), 't',"
+        " 0, n, 'EXHAUSTED', 'task-' || n, 'payment', sha256(n::text::bytea)"
+        " from generate_series(1, 1000000) as n",
+        f"{old} 00:00:00+00",
+    )
+    archive.query(
+        "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason)"
+        " values (%s, 't', 0, 1, 'OTHER')", f"{old + datetime.timedelta(days=15)} 12:00:00+00",
+    )  # fmt: skip
+    (first, second) = archive.pipeline.start("archiver", count=2)
+    wait_for(lambda: archive.rows() == 1, "the old day to go")
+    log = first.log.read_text() + second.log.read_text()
+    (line,) = [l for l in log.splitlines() if "day-dropped" in l]
+    assert f"day={old}" in line and "rows=1000000" in line
+    print(line)
+    assert int(line.rsplit("took_ms=", 1)[1]) < 1000
+    audit = archive.query("select actor, action, detail ->> 'day', detail ->> 'rows' from audit")
+    assert audit == [("reprise-archiver", "drop-day", str(old), "1000000")]
+    archive.send_letters(10)
+    wait_for(lambda: archive.rows() == 11, "new rows")
