@@ -66,6 +66,20 @@ static enum rp_target_state state_of(rd_kafka_resp_err_t code)
     }
 }
 
+/* One topic that denies us fails a whole transaction, and nothing says which it was, so that is
+ * asked before. Brokers that tell no operations are taken to allow them. */
+static bool may_write(const rd_kafka_TopicDescription_t *topic)
+{
+    size_t n;
+    const rd_kafka_AclOperation_t *operations =
+        rd_kafka_TopicDescription_authorized_operations(topic, &n);
+    for (size_t i = 0; i < n; i++)
+        if (operations[i] == RD_KAFKA_ACL_OPERATION_WRITE ||
+            operations[i] == RD_KAFKA_ACL_OPERATION_ALL)
+            return true;
+    return operations == NULL || n == 0;
+}
+
 static enum rp_target_state result_state(rd_kafka_event_t *event)
 {
     if (event == NULL)
@@ -77,7 +91,9 @@ static enum rp_target_state result_state(rd_kafka_event_t *event)
     const rd_kafka_TopicDescription_t **topics = rd_kafka_DescribeTopics_result_topics(result, &n);
     if (n != 1)
         return RP_TARGET_UNKNOWN;
-    return state_of(rd_kafka_error_code(rd_kafka_TopicDescription_error(topics[0])));
+    enum rp_target_state state =
+        state_of(rd_kafka_error_code(rd_kafka_TopicDescription_error(topics[0])));
+    return state == RP_TARGET_USABLE && !may_write(topics[0]) ? RP_TARGET_DENIED : state;
 }
 
 static enum rp_target_state ask(struct rp_targets *t, const char *name)
@@ -86,6 +102,9 @@ static enum rp_target_state ask(struct rp_targets *t, const char *name)
         rd_kafka_AdminOptions_new(t->client, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
     char text[128];
     (void)rd_kafka_AdminOptions_set_request_timeout(options, ASK_MS, text, sizeof text);
+    rd_kafka_error_t *refused = rd_kafka_AdminOptions_set_include_authorized_operations(options, 1);
+    if (refused != NULL)
+        rd_kafka_error_destroy(refused); /* then the delivery finds out */
     rd_kafka_TopicCollection_t *topics = rd_kafka_TopicCollection_of_topic_names(&name, 1);
     rd_kafka_DescribeTopics(t->client, topics, options, t->queue);
     rd_kafka_TopicCollection_destroy(topics);
@@ -131,6 +150,13 @@ enum rp_target_state rp_targets_state(struct rp_targets *t, struct rp_bytes topi
     if (state != RP_TARGET_UNKNOWN)
         remember(p, topic, state, state == RP_TARGET_USABLE ? USABLE_MS : REFUSED_MS);
     return state;
+}
+
+void rp_targets_forget(struct rp_targets *t)
+{
+    for (size_t i = 0; i < N_PLACES; i++)
+        if (t->places[i].state == RP_TARGET_USABLE)
+            t->places[i].until_mono_ms = 0;
 }
 
 bool rp_targets_blame(struct rp_targets *t, struct rp_bytes topic, rd_kafka_resp_err_t code)

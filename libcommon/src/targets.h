@@ -23,6 +23,9 @@ void rp_targets_free(struct rp_targets *t);
 
 enum rp_target_state rp_targets_state(struct rp_targets *t, struct rp_bytes topic);
 
+/* A batch failed, and nothing says which topic it was: asks anew for those that were usable. */
+void rp_targets_forget(struct rp_targets *t);
+
 /* A delivery to `topic` failed with `code`. False: the topic is not to blame. */
 bool rp_targets_blame(struct rp_targets *t, struct rp_bytes topic, rd_kafka_resp_err_t code);
 

@@ -191,6 +191,7 @@ static void fail_batch(struct delayer *d, bool unknown, const struct rp_error *e
 {
     delayer_metrics_failed(&d->metrics);
     learn(d);
+    rp_targets_forget(d->settle.targets);
     d->n = 0;
     if (err->cls == RP_FATAL)
         give_up(d, err);

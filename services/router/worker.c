@@ -156,6 +156,7 @@ static void fail_batch(struct router *r, bool unknown, const struct rp_error *er
 {
     router_metrics_failed(&r->metrics);
     learn(r);
+    rp_targets_forget(r->route.targets);
     rewind_batch(r, unknown);
     if (err->cls == RP_FATAL)
         give_up(r, err);
