@@ -6,13 +6,57 @@
 #include "glob.h"
 #include "policies.h"
 
+/* Most rules do not match most errors, and to find that out by globbing costs 0.5 us a rule. So a
+ * text's pairs of neighbouring letters are noted first, and only rules whose pairs are all among
+ * them are tried. Pairs that share a place only cost a look in vain. */
+struct pair_set {
+    uint64_t bits[16];
+};
+
+static uint16_t place_of_pair(char a, char b)
+{
+    return (uint16_t)((((unsigned)a | 0x20) * 31 + ((unsigned)b | 0x20)) % 1024);
+}
+
+static void note_pairs(struct rp_bytes text, struct pair_set *set)
+{
+    const char *t = text.data;
+    *set = (struct pair_set){0};
+    for (size_t i = 1; i < text.len; i++) {
+        uint16_t place = place_of_pair(t[i - 1], t[i]);
+        set->bits[place / 64] |= UINT64_C(1) << place % 64;
+    }
+}
+
+static bool is_wild(char c)
+{
+    return c == '*' || c == '?';
+}
+
+static void need_pairs(struct rp_rule *rule)
+{
+    const char *p = rule->pattern;
+    for (; p[0] != '\0' && p[1] != '\0' && rule->n_pairs < RP_RULE_PAIRS; p++)
+        if (!is_wild(p[0]) && !is_wild(p[1]))
+            rule->pairs[rule->n_pairs++] = place_of_pair(p[0], p[1]);
+}
+
+static bool may_match(const struct rp_rule *rule, const struct pair_set *set)
+{
+    for (size_t i = 0; i < rule->n_pairs; i++)
+        if ((set->bits[rule->pairs[i] / 64] >> rule->pairs[i] % 64 & 1) == 0)
+            return false;
+    return true;
+}
+
 static int add(struct rp_rule_list *list, const char *pattern, const struct rp_category *category)
 {
     struct rp_rule *items = realloc(list->items, (list->n + 1) * sizeof *items);
     if (items == NULL)
         return -1;
     list->items = items;
-    items[list->n++] = (struct rp_rule){pattern, category};
+    items[list->n] = (struct rp_rule){.pattern = pattern, .category = category};
+    need_pairs(&items[list->n++]);
     return 0;
 }
 
@@ -59,21 +103,25 @@ static int compare_class(const void *key, const void *element)
     return rp_bytes_compare(*name, rule->pattern);
 }
 
-static const struct rp_category *match_class(const struct rp_rules *rules, struct rp_bytes name)
+static const struct rp_category *match_class(const struct rp_rules *rules, struct rp_bytes name,
+                                             const struct pair_set *pairs)
 {
     const struct rp_rule *found = NULL;
     if (rules->exact.n > 0)
         found = bsearch(&name, rules->exact.items, rules->exact.n, sizeof *found, compare_class);
     for (size_t i = 0; found == NULL && i < rules->globs.n; i++)
-        if (rp_glob_match(rules->globs.items[i].pattern, name))
+        if (may_match(&rules->globs.items[i], pairs) &&
+            rp_glob_match(rules->globs.items[i].pattern, name))
             found = &rules->globs.items[i];
     return found == NULL ? NULL : found->category;
 }
 
-static const struct rp_category *match_message(const struct rp_rules *rules, struct rp_bytes text)
+static const struct rp_category *match_message(const struct rp_rules *rules, struct rp_bytes text,
+                                               const struct pair_set *pairs)
 {
     for (size_t i = 0; i < rules->messages.n; i++)
-        if (rp_glob_search(rules->messages.items[i].pattern, text))
+        if (may_match(&rules->messages.items[i], pairs) &&
+            rp_glob_search(rules->messages.items[i].pattern, text))
             return rules->messages.items[i].category;
     return NULL;
 }
@@ -83,15 +131,19 @@ static const struct rp_category *by_class(const struct rp_policies *p, struct rp
     if (name.len == 0)
         return NULL;
     name = rp_bytes_head(name, RP_MAX_CLASS_BYTES);
-    const struct rp_category *found = match_class(&p->configured, name);
-    return found != NULL ? found : match_class(&p->builtin, name);
+    struct pair_set pairs;
+    note_pairs(name, &pairs);
+    const struct rp_category *found = match_class(&p->configured, name, &pairs);
+    return found != NULL ? found : match_class(&p->builtin, name, &pairs);
 }
 
 static const struct rp_category *by_message(const struct rp_policies *p, struct rp_bytes text)
 {
     text = rp_bytes_head(text, RP_MAX_MESSAGE_BYTES);
-    const struct rp_category *found = match_message(&p->configured, text);
-    return found != NULL ? found : match_message(&p->builtin, text);
+    struct pair_set pairs;
+    note_pairs(text, &pairs);
+    const struct rp_category *found = match_message(&p->configured, text, &pairs);
+    return found != NULL ? found : match_message(&p->builtin, text, &pairs);
 }
 
 const struct rp_category *rp_category_find(const struct rp_policies *p, struct rp_bytes name)

@@ -108,5 +108,7 @@ bool rp_config_allows_target(const struct rp_config *config, struct rp_bytes nam
 
 /* Writes the reference of all parameters: name, unit, default, limits, meaning. */
 void rp_config_print_reference(FILE *out);
+/* Writes the JSON Schema of the file. -1: it could not be written, or no memory. */
+RP_NODISCARD int rp_config_write_schema(FILE *out);
 
 #endif

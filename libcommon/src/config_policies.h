@@ -11,6 +11,8 @@
 extern const struct rp_param rp_category_params[], rp_policy_params[];
 extern const struct rp_param rp_override_params[], rp_retry_param, rp_backoff_param;
 
+#define RP_RETRY_MAX_TERMS 8 /* of one all_of or any_of */
+
 void rp_config_categories_read(struct rp_doc *doc, const yaml_node_t *node, void *field);
 void rp_config_policies_read(struct rp_doc *doc, const yaml_node_t *node, void *field);
 void rp_config_policies_clear(void *field);

@@ -33,9 +33,12 @@ extern const size_t rp_n_builtin_categories;
 extern const struct rp_backoff rp_profile_backoff[RP_N_PROFILES];
 
 /* A pattern, borrowed, and what it stands for. */
+#define RP_RULE_PAIRS 8
 struct rp_rule {
     const char *pattern;
     const struct rp_category *category;
+    size_t n_pairs; /* neighbouring letters that a text must have for the pattern to match */
+    uint16_t pairs[RP_RULE_PAIRS];
 };
 
 struct rp_rule_list {

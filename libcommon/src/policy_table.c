@@ -12,7 +12,6 @@
 
 #define END {.key = NULL}
 
-#define MAX_TERMS 8 /* of one all_of or any_of */
 #define MAX_DEPTH 8 /* of their nesting, counted from the file's root */
 
 static const char *const retry_words[] = {"never", "always", NULL};
@@ -24,8 +23,8 @@ static void read_terms(struct rp_doc *doc, const yaml_node_t *node, void *field)
     struct rp_retry_rule *rule = field;
     const yaml_node_item_t *item = node->data.sequence.items.start;
     ptrdiff_t n = node->type == YAML_SEQUENCE_NODE ? node->data.sequence.items.top - item : 0;
-    if (n < 1 || n > MAX_TERMS) {
-        rp_doc_fault(doc, node, "expected a list of 1 to %d rules", MAX_TERMS);
+    if (n < 1 || n > RP_RETRY_MAX_TERMS) {
+        rp_doc_fault(doc, node, "expected a list of 1 to %d rules", RP_RETRY_MAX_TERMS);
         return;
     }
     if (doc->depth > MAX_DEPTH) {

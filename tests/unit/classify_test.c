@@ -118,6 +118,17 @@ static void configured_rules_come_before_the_built_in_ones(void **state)
     assert_string_equal(category_of(plain, &task), "UNKNOWN");
 }
 
+static void wildcards_may_stand_anywhere_in_a_rule(void **state)
+{
+    (void)state;
+    assert_string_equal(category_of_class(extended, "Zx"), "QUOTA");
+    assert_string_equal(category_of_class(extended, "Zxy"), "UNKNOWN");
+    assert_string_equal(category_of_class(extended, "a1b9c9d"), "QUOTA");
+    assert_string_equal(category_of_class(extended, "a1b9c"), "UNKNOWN");
+    assert_string_equal(category_of_message(extended, "it is OUT  of\tmoney"), "QUOTA");
+    assert_string_equal(category_of_message(extended, "~"), "QUOTA");
+}
+
 static void an_exact_class_beats_a_glob_of_the_same_file(void **state)
 {
     (void)state;
@@ -169,7 +180,8 @@ static int load(void **state)
     (void)state;
     plain = load_good("");
     extended = load_good("categories:\n"
-                         "  QUOTA: {classes: [\"*QuotaExceeded*\"], messages: [quota exceeded]}\n"
+                         "  QUOTA: {classes: [\"*QuotaExceeded*\", \"Z?\", \"*9*9*\"],\n"
+                         "          messages: [quota exceeded, \"Out*of?money\", \"~\"]}\n"
                          "  NOT_FOUND: {classes: [KeyError]}\n"
                          "  bug: {classes: [\"acme.*\"]}\n"
                          "  BUSY: {classes: [acme.TimeoutError]}\n"
@@ -194,6 +206,7 @@ int main(void)
         cmocka_unit_test(causes_are_asked_after_the_class_outermost_first),
         cmocka_unit_test(the_message_is_asked_last),
         cmocka_unit_test(configured_rules_come_before_the_built_in_ones),
+        cmocka_unit_test(wildcards_may_stand_anywhere_in_a_rule),
         cmocka_unit_test(an_exact_class_beats_a_glob_of_the_same_file),
         cmocka_unit_test(a_category_may_be_made_persistent_or_not),
         cmocka_unit_test(hostile_errors_cost_little_and_break_nothing),
