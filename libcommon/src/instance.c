@@ -15,10 +15,11 @@
 #include <xxhash.h>
 
 #define MAX_SLOTS 1000
-#define BASE_MAX  64
+#define BASE_MAX  65
 
 struct rp_instance {
     int dir, lock;
+    char file[40]; /* the lock's, in `dir` */
     char name[BASE_MAX + 16];
 };
 
@@ -92,29 +93,39 @@ static int make_base(const char *configured, uint64_t hash, char base[BASE_MAX],
     return 0;
 }
 
-/* 1: took the slot, 0: somebody has it. */
-static int try_slot(struct rp_instance *i, uint64_t hash, int slot, struct rp_error *err)
+/* Whether the file that was locked still is the one of that name: its last owner may have removed
+ * it between our open and our lock. */
+static bool is_current(const struct rp_instance *i)
 {
-    char file[64];
-    (void)snprintf(file, sizeof file, "%016llx-%d.lock", (unsigned long long)hash, slot);
-    i->lock = openat(i->dir, file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (i->lock < 0)
-        return rp_fail(err, RP_E_IO, RP_FATAL, "cannot open lock %s: %s", file, strerror(errno));
-    if (flock(i->lock, LOCK_EX | LOCK_NB) == 0)
-        return 1;
-    int saved = errno;
-    (void)close(i->lock);
-    if (saved == EWOULDBLOCK)
-        return 0;
-    return rp_fail(err, RP_E_IO, RP_FATAL, "cannot lock %s: %s", file, strerror(saved));
+    struct stat locked, named;
+    return fstat(i->lock, &locked) == 0 && fstatat(i->dir, i->file, &named, 0) == 0 &&
+           locked.st_ino == named.st_ino;
 }
 
-/* Takes the first free slot and returns it, or -1. The lock's file stays when it is given up: to
- * remove it would let two processes hold the locks of two files of one name. */
+/* 1: took the slot, 0: somebody has it. */
+static int try_slot(struct rp_instance *i, struct rp_error *err)
+{
+    for (;;) {
+        i->lock = openat(i->dir, i->file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (i->lock < 0)
+            return rp_fail(err, RP_E_IO, RP_FATAL, "cannot open %s: %s", i->file, strerror(errno));
+        int locked = flock(i->lock, LOCK_EX | LOCK_NB), saved = errno;
+        if (locked == 0 && is_current(i))
+            return 1;
+        (void)close(i->lock);
+        if (locked != 0 && saved == EWOULDBLOCK)
+            return 0;
+        if (locked != 0)
+            return rp_fail(err, RP_E_IO, RP_FATAL, "cannot lock %s: %s", i->file, strerror(saved));
+    }
+}
+
+/* Takes the first free slot and returns it, or -1. */
 static int take_slot(struct rp_instance *i, uint64_t hash, struct rp_error *err)
 {
     for (int slot = 0; slot < MAX_SLOTS; slot++) {
-        int rc = try_slot(i, hash, slot, err);
+        (void)snprintf(i->file, sizeof i->file, "%016llx-%d.lock", (unsigned long long)hash, slot);
+        int rc = try_slot(i, err);
         if (rc != 0)
             return rc < 0 ? -1 : slot;
     }
@@ -166,6 +177,8 @@ void rp_instance_release(struct rp_instance *i)
 {
     if (i == NULL)
         return;
+    /* Still locked, so the name is ours to remove. A kill -9 leaves it behind, unlocked. */
+    (void)unlinkat(i->dir, i->file, 0);
     (void)close(i->lock);
     (void)close(i->dir);
     free(i);

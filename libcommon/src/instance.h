@@ -16,14 +16,14 @@ struct rp_instance;
 
 /* The name is "<configured>-<slot>", or where `configured` is NULL, "<host>-<hash>-<slot>", with a
  * hash of machine, user and key. Processes that share a configured name must share the machine.
- * Fails with RP_E_INVALID when `configured` is not 1 to 63 of [A-Za-z0-9._-], with RP_E_IO when
+ * Fails with RP_E_INVALID when `configured` is not 1 to 64 of [A-Za-z0-9._-], with RP_E_IO when
  * the directory of locks cannot be used, with RP_E_FULL when all slots are taken. */
 RP_NODISCARD int rp_instance_claim(const char *configured, const char *key,
                                    struct rp_instance **out, struct rp_error *err);
 /* Gives the slot back. */
 void rp_instance_release(struct rp_instance *instance);
 
-/* At most 79 characters of [A-Za-z0-9._-]. */
+/* At most 80 characters of [A-Za-z0-9._-]. */
 const char *rp_instance_name(const struct rp_instance *instance);
 
 #endif

@@ -5,7 +5,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +63,48 @@ static void a_slot_given_back_is_taken_again(void **state)
     assert_string_equal(rp_instance_name(a), "router-0");
     rp_instance_release(a);
     rp_instance_release(b);
+}
+
+static void a_slot_given_back_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    char path[128];
+    rp_instance_release(claim("router", "k"));
+    (void)snprintf(path, sizeof path, "%s/reprise", folder);
+    assert_int_equal(rmdir(path), 0);
+}
+
+/* Claims and gives back; returns what went wrong. */
+static void *claim_and_release(void *opaque)
+{
+    atomic_int *holders = opaque;
+    for (int i = 0; i < 2000; i++) {
+        struct rp_instance *a;
+        if (rp_instance_claim("x", "k", &a, NULL) != 0)
+            return "refused";
+        int slot = atoi(rp_instance_name(a) + 2);
+        if (atomic_fetch_add(&holders[slot], 1) != 0)
+            return "two processes have one slot";
+        (void)sched_yield();
+        (void)atomic_fetch_sub(&holders[slot], 1);
+        rp_instance_release(a);
+    }
+    return NULL;
+}
+
+static void claims_that_race_with_releases_never_share_a_slot(void **state)
+{
+    (void)state;
+    static atomic_int holders[1000];
+    pthread_t threads[4];
+    void *fault;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, claim_and_release, holders), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], &fault), 0);
+        if (fault != NULL)
+            fail_msg("%s", (const char *)fault);
+    }
 }
 
 static void other_keys_and_names_have_slots_of_their_own(void **state)
@@ -134,7 +179,7 @@ static void a_name_that_kafka_or_a_log_would_mangle_is_refused(void **state)
     (void)state;
     static const char *const bad[] = {
         "", "a b", "a/b", "\xc3\xa9",
-        "0123456789012345678901234567890123456789012345678901234567890123"};
+        "01234567890123456789012345678901234567890123456789012345678901234"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rp_instance *out;
         struct rp_error err;
@@ -164,6 +209,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         INSTANCE_TEST(processes_of_one_kind_get_slots_of_their_own),
         INSTANCE_TEST(a_slot_given_back_is_taken_again),
+        INSTANCE_TEST(a_slot_given_back_leaves_nothing_behind),
+        INSTANCE_TEST(claims_that_race_with_releases_never_share_a_slot),
         INSTANCE_TEST(other_keys_and_names_have_slots_of_their_own),
         INSTANCE_TEST(without_a_name_host_and_key_make_it),
         INSTANCE_TEST(a_killed_process_is_replaced_under_its_own_name),
