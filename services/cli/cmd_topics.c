@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "kafka.h"
 #include "log.h"
+#include "policies.h"
 #include "topic_admin.h"
 
 /* How long new topics may take until all of their partitions have leaders. */
@@ -291,10 +292,43 @@ static int check_brokers(struct session *s, struct rp_error *err)
     return 0;
 }
 
+static int check_target(struct session *s, const char *policy, const char *use, const char *target,
+                        struct rp_error *err)
+{
+    struct topic_state state;
+    if (target == NULL)
+        return 0;
+    if (!topic_admin_has(s->admin, target)) {
+        (void)printf("%s: missing, the %s of policy %s: its tasks become dead letters "
+                     "(NO_TARGET)\n",
+                     target, use, policy);
+        s->faults++;
+        return 0;
+    }
+    if (topic_admin_read(s->admin, target, &state, err) != 0)
+        return -1;
+    (void)topic_check_target(&state, s->largest, print_fault, s);
+    topic_state_clear(&state);
+    return 0;
+}
+
+static int check_targets(struct session *s, struct rp_error *err)
+{
+    const struct rp_policies *p = s->config->policies;
+    for (size_t i = 0; i < p->n_items; i++) {
+        const struct rp_policy *policy = &p->items[i];
+        const char *name = rp_policy_name(policy);
+        if (check_target(s, name, "target", rp_policy_target(policy), err) != 0 ||
+            check_target(s, name, "fallback", rp_policy_fallback(policy), err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int check(struct session *s)
 {
     struct rp_error err;
-    if (check_topics(s, &err) != 0 || check_brokers(s, &err) != 0) {
+    if (check_topics(s, &err) != 0 || check_targets(s, &err) != 0 || check_brokers(s, &err) != 0) {
         cli_error("%s", err.text);
         return CLI_FAILED;
     }

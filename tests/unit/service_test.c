@@ -29,15 +29,13 @@ static int setup(void **state)
         return -1;
     (void)snprintf(config_file, sizeof config_file, "%s/reprise.yaml", folder);
     (void)snprintf(log_file, sizeof log_file, "%s/log", folder);
-    return pipe(tells);
+    return 0;
 }
 
 static int teardown(void **state)
 {
     char command[128];
     (void)state;
-    (void)close(tells[0]);
-    (void)close(tells[1]);
     (void)snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command);
 }
@@ -119,13 +117,18 @@ static int run_and_end_early(struct rp_worker *w, struct rp_error *err)
 
 typedef int run_fn(struct rp_worker *w, struct rp_error *err);
 
-/* Runs "reprise-test <words>", its output in the log. */
+/* Runs "reprise-test <words>", its output in the log. Where it ends, so does the pipe. */
 static pid_t start(run_fn *run, const char *words)
 {
+    if (tells[0] > 0)
+        (void)close(tells[0]);
+    assert_int_equal(pipe(tells), 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
-    if (pid > 0)
+    if (pid > 0) {
+        (void)close(tells[1]);
         return pid;
+    }
     char line[256], *save, *argv[16] = {(char[]){"reprise-test"}};
     int argc = 1;
     (void)snprintf(line, sizeof line, "%s", words);
