@@ -161,6 +161,18 @@ rd_kafka_message_t *rp_consumer_poll(struct rp_consumer *c, int timeout_ms)
     return rd_kafka_consumer_poll(c->rk, timeout_ms);
 }
 
+int rp_consumer_fail(struct rp_consumer *c, const rd_kafka_message_t *message,
+                     struct rp_error *err)
+{
+    char text[256];
+    if (message->err != RD_KAFKA_RESP_ERR__FATAL)
+        return rp_kafka_fail(err, message->err, rd_kafka_message_errstr(message));
+    rd_kafka_resp_err_t cause = rd_kafka_fatal_error(c->rk, text, sizeof text);
+    (void)rp_kafka_fail(err, cause, text);
+    err->cls = RP_FATAL;
+    return -1;
+}
+
 rd_kafka_t *rp_consumer_handle(struct rp_consumer *c)
 {
     return c->rk;

@@ -40,6 +40,11 @@ RP_NODISCARD int rp_consumer_new(const struct rp_config *config,
  * The caller destroys it. Serves rebalances; call it at least every max.poll.interval.ms. */
 rd_kafka_message_t *rp_consumer_poll(struct rp_consumer *c, int timeout_ms);
 
+/* What a message's error means; returns -1. FATAL: the consumer is of no use any more; then
+ * RP_E_FENCED where a new one may be. */
+int rp_consumer_fail(struct rp_consumer *c, const rd_kafka_message_t *message,
+                     struct rp_error *err);
+
 rd_kafka_t *rp_consumer_handle(struct rp_consumer *c);
 
 /* Leaves the group, which calls revoked(), and frees. NULL is fine. */

@@ -52,12 +52,33 @@ const struct rp_policies *rp_worker_policies(struct rp_worker *w)
     return w->policies;
 }
 
+/* A worker that lost its place begins again, from what is committed. That happens to a member whose
+ * join the broker answered but could not deliver: its own second try looks like somebody else's. */
+static int run_until_stopped(struct thread *t, struct rp_error *err)
+{
+    const struct rp_service *s = t->service;
+    int64_t pause_ms = 1000;
+    while (s->def->run(&t->worker, err) != 0) {
+        if ((err->cls == RP_FATAL && err->code != RP_E_FENCED) || atomic_load(&s->stop))
+            return -1;
+        atomic_store(&t->worker.ready, false);
+        rp_log(RP_LOG_ERROR, "worker-begins-again", rp_f_int("worker", t->worker.index),
+               rp_f_str("error", err->text), rp_f_int("in_ms", pause_ms));
+        for (int64_t end = rp_mono_ms() + pause_ms; rp_mono_ms() < end && !atomic_load(&s->stop);)
+            (void)usleep(50000);
+        if (atomic_load(&s->stop))
+            return 0;
+        pause_ms = pause_ms < 16000 ? 2 * pause_ms : 30000;
+    }
+    return 0;
+}
+
 static void *run_worker(void *opaque)
 {
     struct thread *t = opaque;
     struct rp_service *s = t->service;
     struct rp_error err = {0};
-    if (s->def->run(&t->worker, &err) != 0) {
+    if (run_until_stopped(t, &err) != 0) {
         atomic_store(&s->failed, true);
         rp_log(RP_LOG_ERROR, "worker-failed", rp_f_int("worker", t->worker.index),
                rp_f_str("error", err.text));

@@ -38,8 +38,8 @@ struct rp_service_def {
     const char *about; /* one line for --help */
     /* This service's part of the configuration. */
     const struct rp_service_config *(*section)(const struct rp_config *config);
-    /* Runs until *w->stop; returns 0, or -1 with `err` when it cannot go on, which ends the
-     * process with 1. */
+    /* Runs until *w->stop; returns 0, or -1 with `err` when it cannot go on. It is called again,
+     * after a pause, when `err` is retriable or says RP_E_FENCED; else the process ends with 1. */
     int (*run)(struct rp_worker *w, struct rp_error *err);
 };
 

@@ -371,7 +371,7 @@ static void serve_consumer(struct delayer *d)
         if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
             (void)rp_fail(&err, RP_E_KAFKA, RP_FATAL, "a record came past its partition's queue");
         else
-            (void)rp_kafka_fail(&err, m->err, rd_kafka_message_errstr(m));
+            (void)rp_consumer_fail(d->consumer, m, &err);
         rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text));
         if (err.cls == RP_FATAL)
             give_up(d, &err);

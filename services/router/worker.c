@@ -335,11 +335,8 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
         handle_record(r, m);
         return;
     }
-    (void)rp_kafka_fail(&err, m->err, "consume");
-    if (m->err == RD_KAFKA_RESP_ERR__FATAL)
-        (void)rp_fail(&err, RP_E_FENCED, RP_FATAL, "consume: %s", rd_kafka_message_errstr(m));
-    rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text),
-           rp_f_str("detail", rd_kafka_message_errstr(m)));
+    (void)rp_consumer_fail(r->consumer, m, &err);
+    rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text));
     if (err.cls == RP_FATAL)
         give_up(r, &err);
 }
