@@ -39,6 +39,7 @@ int rp_lessons_add(struct rp_lessons *l, const char *topic, int32_t partition, i
 {
     struct rp_error words;
     struct rp_lesson *item = find(l, topic, partition, offset);
+    int news = item == NULL || (alone && item->level < RP_LESSON_SHRINK);
     if (item == NULL) {
         item = make(l);
         if (item == NULL)
@@ -51,7 +52,7 @@ int rp_lessons_add(struct rp_lessons *l, const char *topic, int32_t partition, i
     item->reason = words.code == RP_E_RANGE ? RP_OVERSIZED : RP_OTHER;
     (void)snprintf(item->refusal, sizeof item->refusal, "%.*s", (int)sizeof item->refusal - 1,
                    words.text);
-    return 0;
+    return news;
 }
 
 void rp_lessons_forget(struct rp_lessons *l, const char *topic, int32_t partition, int64_t offset)

@@ -32,7 +32,8 @@ struct rp_lessons {
 const struct rp_lesson *rp_lessons_find(const struct rp_lessons *l, const char *topic,
                                         int32_t partition, int64_t offset);
 
-/* The record's delivery failed with `code`. `alone`: in a batch of its own. */
+/* The record's delivery failed with `code`. `alone`: in a batch of its own. Returns 1 when that is
+ * news, so that the same batch will not fail the same way again, else 0. */
 RP_NODISCARD int rp_lessons_add(struct rp_lessons *l, const char *topic, int32_t partition,
                                 int64_t offset, bool alone, rd_kafka_resp_err_t code,
                                 struct rp_error *err);

@@ -22,6 +22,7 @@ struct rp_publisher {
     size_t unacknowledged;
     struct rp_failure_report failures[MAX_FAILURES];
     size_t n_failures; /* may pass MAX_FAILURES: the rest is counted only */
+    size_t purged;     /* records that went down with a batch that failed */
     rd_kafka_t *consumer;                     /* at-least-once: whose offsets wait */
     rd_kafka_topic_partition_list_t *offsets; /* for the commit */
 };
@@ -38,8 +39,14 @@ static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *o
     struct rp_publisher *p = opaque;
     (void)rk;
     p->unacknowledged--;
-    /* What an abort purges is no failure of its own. */
-    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR && p->in_batch)
+    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR || !p->in_batch)
+        return;
+    /* What a failed transaction purges is no failure of its own, and may be told before the record
+     * that made it fail. */
+    if (message->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE ||
+        message->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT)
+        p->purged++;
+    else
         note_failure(p, (size_t)(uintptr_t)message->_private, message->err);
 }
 
@@ -134,7 +141,7 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
             return -1;
         }
     }
-    p->n_failures = 0;
+    p->n_failures = p->purged = 0;
     p->in_batch = true;
     return 0;
 }
@@ -188,8 +195,7 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     return rp_kafka_fail(err, code, "send");
 }
 
-/* Fills `err` from the deliveries that failed: POISON only where a record is to blame for each of
- * the failures that count; those that were merely dragged along (purged) do not. */
+/* Fills `err` from the deliveries that failed: POISON where a record is to blame for one. */
 static enum rp_published fail_delivery(struct rp_publisher *p, struct rp_error *err)
 {
     (void)rp_kafka_fail(err, p->failures[0].code, "delivery");
@@ -211,10 +217,13 @@ enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err
         (void)rd_kafka_poll(p->rk, 100);
     if (p->n_failures > 0)
         return fail_delivery(p, err);
-    if (p->unacknowledged == 0)
+    if (p->unacknowledged == 0 && p->purged == 0)
         return RP_PUBLISHED;
-    (void)rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "%zu records were not acknowledged in time",
-                  p->unacknowledged);
+    if (p->purged > 0)
+        (void)rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "the transaction failed as a whole");
+    else
+        (void)rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "%zu records were not acknowledged in time",
+                      p->unacknowledged);
     rp_publisher_abort(p);
     return RP_NOT_PUBLISHED;
 }

@@ -57,6 +57,7 @@ struct delayer {
     int64_t lead_us; /* how much before its due time a batch is begun; what that takes, averaged */
 
     int64_t backoff_ms, gauge_mono_ms, commit_mono_ms;
+    bool learned; /* the last failure says what to do otherwise, so that is tried at once */
     bool failed; /* `failure` ends the worker */
     struct rp_error failure;
 };
@@ -75,6 +76,11 @@ static bool stopping(const struct delayer *d)
 
 static void back_off(struct delayer *d, const struct rp_error *err)
 {
+    if (d->learned) { /* one bad record must not hold up the others */
+        rp_log(RP_LOG_INFO, "batch-divided", rp_f_str("error", err->text));
+        d->learned = false;
+        return;
+    }
     d->backoff_ms = d->backoff_ms == 0 ? BACKOFF_MS : 2 * d->backoff_ms;
     if (d->backoff_ms > BACKOFF_MAX_MS)
         d->backoff_ms = BACKOFF_MAX_MS;
@@ -180,10 +186,15 @@ static void learn(struct delayer *d)
             if (rp_config_owns_topic(d->config, topic))
                 rp_log(RP_LOG_ERROR, "own-topic-refused", rp_f_str("error", err.text),
                        rp_f_str("mend", "reprise topics check"));
-        } else if (rp_lessons_add(&d->lessons, lane_topic(t->lane), lane_partition(t->lane),
-                                  t->offset, d->alone, failures[i].code, &err) != 0) {
-            give_up(d, &err);
+            else
+                d->learned = true;
+            continue;
         }
+        int news = rp_lessons_add(&d->lessons, lane_topic(t->lane), lane_partition(t->lane),
+                                  t->offset, d->alone, failures[i].code, &err);
+        if (news < 0)
+            give_up(d, &err);
+        d->learned = d->learned || news > 0;
     }
 }
 

@@ -32,6 +32,7 @@ struct router {
     struct batch batch;
     struct rp_arena headers; /* of the message at hand */
     int64_t backoff_ms;
+    bool learned; /* the last failure says what to do otherwise, so that is tried at once */
     /* Partitions whose next record could not be judged; they are paused until then. */
     rd_kafka_topic_partition_list_t *waiting;
     int64_t waiting_until_mono_ms;
@@ -55,6 +56,11 @@ static bool stopping(const struct router *r)
 
 static void back_off(struct router *r, const struct rp_error *err)
 {
+    if (r->learned) { /* one bad record must not hold up the others */
+        rp_log(RP_LOG_INFO, "batch-divided", rp_f_str("error", err->text));
+        r->learned = false;
+        return;
+    }
     r->backoff_ms = r->backoff_ms == 0 ? BACKOFF_MS : 2 * r->backoff_ms;
     if (r->backoff_ms > BACKOFF_MAX_MS)
         r->backoff_ms = BACKOFF_MAX_MS;
@@ -144,10 +150,15 @@ static void learn(struct router *r)
             if (rp_config_owns_topic(r->config, topic))
                 rp_log(RP_LOG_ERROR, "own-topic-refused", rp_f_str("error", err.text),
                        rp_f_str("mend", "reprise topics check"));
-        } else if (rp_lessons_add(&r->lessons, r->config->topics.failed_tasks, record->partition,
-                                  record->offset, r->batch.alone, failures[i].code, &err) != 0) {
-            give_up(r, &err);
+            else
+                r->learned = true;
+            continue;
         }
+        int news = rp_lessons_add(&r->lessons, r->config->topics.failed_tasks, record->partition,
+                                  record->offset, r->batch.alone, failures[i].code, &err);
+        if (news < 0)
+            give_up(r, &err);
+        r->learned = r->learned || news > 0;
     }
 }
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "lessons.h"
+
+static const char topic[] = "retry-1s";
+
+static int refuse(struct rp_lessons *l, int64_t offset, bool alone)
+{
+    struct rp_error err;
+    return rp_lessons_add(l, topic, 0, offset, alone, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, &err);
+}
+
+static void a_record_that_failed_among_others_is_tried_alone(void **state)
+{
+    (void)state;
+    struct rp_lessons l = {0};
+    assert_int_equal(refuse(&l, 7, false), 1);
+    assert_null(rp_lessons_find(&l, topic, 0, 6));
+    assert_int_equal(rp_lessons_find(&l, topic, 0, 7)->level, RP_LESSON_NONE);
+    rp_lessons_clear(&l);
+}
+
+static void a_record_that_failed_alone_is_to_blame(void **state)
+{
+    (void)state;
+    struct rp_lessons l = {0};
+    assert_int_equal(refuse(&l, 7, false), 1);
+    assert_int_equal(refuse(&l, 7, true), 1);
+    const struct rp_lesson *lesson = rp_lessons_find(&l, topic, 0, 7);
+    assert_int_equal(lesson->level, RP_LESSON_REFUSED);
+    assert_int_equal(lesson->reason, RP_OVERSIZED);
+    rp_lessons_clear(&l);
+}
+
+/* Whoever tries again at once on news must not do so for ever. */
+static void the_same_failure_again_is_no_news(void **state)
+{
+    (void)state;
+    struct rp_lessons l = {0};
+    assert_int_equal(refuse(&l, 7, false), 1);
+    assert_int_equal(refuse(&l, 7, false), 0);
+    assert_int_equal(refuse(&l, 7, true), 1);
+    assert_int_equal(refuse(&l, 7, true), 1);
+    assert_int_equal(refuse(&l, 7, true), 0);
+    assert_int_equal(rp_lessons_find(&l, topic, 0, 7)->level, RP_LESSON_SHRINK);
+    rp_lessons_clear(&l);
+}
+
+static void what_is_behind_us_is_forgotten(void **state)
+{
+    (void)state;
+    struct rp_lessons l = {0};
+    assert_int_equal(refuse(&l, 7, false), 1);
+    assert_int_equal(refuse(&l, 8, false), 1);
+    rp_lessons_forget(&l, topic, 0, 7);
+    assert_null(rp_lessons_find(&l, topic, 0, 7));
+    assert_non_null(rp_lessons_find(&l, topic, 0, 8));
+    rp_lessons_clear(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_that_failed_among_others_is_tried_alone),
+        cmocka_unit_test(a_record_that_failed_alone_is_to_blame),
+        cmocka_unit_test(the_same_failure_again_is_no_news),
+        cmocka_unit_test(what_is_behind_us_is_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
