@@ -106,7 +106,7 @@ static int send_task(struct feed *f, int task)
     char id[LEDGER_ID_SIZE], key[32];
     int nth = ledger_nth(f->ledger, task), rc;
 
-    ledger_id(task, id);
+    ledger_id(f->ledger, task, id);
     (void)snprintf(key, sizeof key, "customer-%d", task % 997);
     if (k->origin == FROM_GARBAGE)
         return send_garbage(f, nth, id);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ID_PREFIX "demo-"
+#include "clock.h"
+
 /* More executions than any policy of the demo allows; later ones share the last place. */
 #define MOST_ATTEMPTS 64
 
@@ -24,6 +26,7 @@ struct task {
 };
 
 struct ledger {
+    char prefix[LEDGER_ID_SIZE - 12];
     struct task *tasks;
     int n;
     pthread_mutex_t lock; /* of all that follows, and of the tasks' states */
@@ -37,19 +40,25 @@ static int by_place(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-struct ledger *ledger_new(int total)
+static int count_of(const struct kind *k, int total, bool limits)
+{
+    return k->padding > 0 && !limits ? 0 : workload_count(k, total);
+}
+
+struct ledger *ledger_new(int total, bool limits)
 {
     struct ledger *l = calloc(1, sizeof *l);
     int n = 0;
     for (size_t k = 0; k < workload_n_kinds; k++)
-        n += workload_count(&workload_kinds[k], total);
+        n += count_of(&workload_kinds[k], total, limits);
     if (l == NULL || (l->tasks = calloc((size_t)n, sizeof *l->tasks)) == NULL ||
         pthread_mutex_init(&l->lock, NULL) != 0) {
         ledger_free(l);
         return NULL;
     }
+    (void)snprintf(l->prefix, sizeof l->prefix, "demo-%" PRIx64 "-", rp_wall_ms() / 1000);
     for (size_t k = 0; k < workload_n_kinds; k++) {
-        int of_kind = workload_count(&workload_kinds[k], total);
+        int of_kind = count_of(&workload_kinds[k], total, limits);
         for (int i = 0; i < of_kind; i++)
             l->tasks[l->n++] =
                 (struct task){.kind = &workload_kinds[k], .nth = i, .place = (i + 0.5) / of_kind};
@@ -84,15 +93,20 @@ int ledger_nth(const struct ledger *l, int task)
     return l->tasks[task].nth;
 }
 
-void ledger_id(int task, char out[LEDGER_ID_SIZE])
+const char *ledger_prefix(const struct ledger *l)
 {
-    (void)snprintf(out, LEDGER_ID_SIZE, ID_PREFIX "%06d", task);
+    return l->prefix;
+}
+
+void ledger_id(const struct ledger *l, int task, char out[LEDGER_ID_SIZE])
+{
+    (void)snprintf(out, LEDGER_ID_SIZE, "%s%06d", l->prefix, task);
 }
 
 int ledger_find(const struct ledger *l, struct rp_bytes text)
 {
-    const size_t prefix = sizeof ID_PREFIX - 1;
-    const char *found = text.len == 0 ? NULL : memmem(text.data, text.len, ID_PREFIX, prefix);
+    const size_t prefix = strlen(l->prefix);
+    const char *found = text.len == 0 ? NULL : memmem(text.data, text.len, l->prefix, prefix);
     int task = 0;
     if (found == NULL)
         return -1;
@@ -119,34 +133,30 @@ void ledger_sent(struct ledger *l, int task)
 void ledger_delivered(struct ledger *l, int task, int32_t attempt, int64_t due_ms,
                       int64_t received_us)
 {
+    struct task *t = &l->tasks[task];
     (void)pthread_mutex_lock(&l->lock);
     if (due_ms != RP_NO_TIME) {
         lateness_add(&l->lateness, received_us - 1000 * due_ms);
         l->reinvocations++;
     }
-    if (task >= 0) {
-        struct task *t = &l->tasks[task];
-        if (t->deliveries[slot(attempt)] > 0)
-            l->doubled++;
-        if (t->deliveries[slot(attempt)] < UINT8_MAX)
-            t->deliveries[slot(attempt)]++;
-        if (t->waits_for <= attempt)
-            t->waits_for = 0;
-    }
+    if (t->deliveries[slot(attempt)] > 0)
+        l->doubled++;
+    if (t->deliveries[slot(attempt)] < UINT8_MAX)
+        t->deliveries[slot(attempt)]++;
+    if (t->waits_for <= attempt)
+        t->waits_for = 0;
     (void)pthread_mutex_unlock(&l->lock);
 }
 
 void ledger_executed(struct ledger *l, int task, int32_t attempt, bool succeeded)
 {
+    struct task *t = &l->tasks[task];
     (void)pthread_mutex_lock(&l->lock);
     if (!succeeded)
         l->failures++;
-    if (task >= 0) {
-        struct task *t = &l->tasks[task];
-        t->succeeded = t->succeeded || succeeded;
-        if (attempt > t->attempts)
-            t->attempts = attempt;
-    }
+    t->succeeded = t->succeeded || succeeded;
+    if (attempt > t->attempts)
+        t->attempts = attempt;
     (void)pthread_mutex_unlock(&l->lock);
 }
 
@@ -165,15 +175,13 @@ void ledger_waits(struct ledger *l, int task, int32_t attempt, int tier, int64_t
 
 void ledger_died(struct ledger *l, int task, const char *reason)
 {
+    struct task *t = &l->tasks[task];
     (void)pthread_mutex_lock(&l->lock);
     l->dead_letters++;
-    if (task >= 0) {
-        struct task *t = &l->tasks[task];
-        if (t->rows++ == 0)
-            (void)snprintf(t->reason, sizeof t->reason, "%s", reason);
-        else
-            l->doubled++;
-    }
+    if (t->rows++ == 0)
+        (void)snprintf(t->reason, sizeof t->reason, "%s", reason);
+    else
+        l->doubled++;
     (void)pthread_mutex_unlock(&l->lock);
 }
 

@@ -6,15 +6,16 @@
 #include "workload.h"
 
 /* What happened to each of the demo's tasks, told by those who saw it: the handlers, a reader of
- * the tiers, and the dead_letter table. Tasks are known by number; their ids are "demo-<number>".
+ * the tiers, and the dead_letter table. Tasks are known by number.
  * Thread-safe. */
 struct ledger;
 
 #define LEDGER_TIERS 16
 #define LEDGER_SOON  10 /* seconds ahead that are counted one by one */
 
-/* Makes `total` tasks, in the shares of their kinds. NULL when there is no memory. */
-struct ledger *ledger_new(int total);
+/* Makes `total` tasks, in the shares of their kinds; without `limits`, none of those that need a
+ * broker which refuses large records. NULL when there is no memory. */
+struct ledger *ledger_new(int total, bool limits);
 void ledger_free(struct ledger *l);
 
 /* How many tasks there are: about `total`. */
@@ -23,12 +24,14 @@ const struct kind *ledger_kind(const struct ledger *l, int task);
 /* The task's number among those of its kind. */
 int ledger_nth(const struct ledger *l, int task);
 
-#define LEDGER_ID_SIZE 24
-void ledger_id(int task, char out[LEDGER_ID_SIZE]);
+/* What the ids of this run's tasks, and of no others, begin with. */
+const char *ledger_prefix(const struct ledger *l);
+#define LEDGER_ID_SIZE 40
+void ledger_id(const struct ledger *l, int task, char out[LEDGER_ID_SIZE]);
 /* The task whose id is (or is in) `text`; -1: somebody else's. */
 int ledger_find(const struct ledger *l, struct rp_bytes text);
 
-/* What happened. `task` -1 is somebody else's: only its lateness and its count are kept. */
+/* What happened. */
 void ledger_sent(struct ledger *l, int task);
 void ledger_delivered(struct ledger *l, int task, int32_t attempt, int64_t due_ms,
                       int64_t received_us);

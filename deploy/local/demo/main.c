@@ -35,7 +35,7 @@ static void on_signal(int sig)
 struct options {
     const char *config_file, *hints_file;
     int tasks, limit_s, load_rate, load_s;
-    bool once, make_targets;
+    bool once, mock;
 };
 
 static const char help[] =
@@ -46,7 +46,8 @@ static const char help[] =
     "  --once           end with the summary: 0 when every task is accounted for, else 1\n"
     "  --limit SECONDS  when to give up on tasks that do not end (default 110)\n"
     "  --hints FILE     what to show after the summary\n"
-    "  --no-targets     the target topics are there already\n"
+    "  --mock           the broker is librdkafka's mock: its topics are there already, and take\n"
+    "                   records of any size\n"
     "  --load RATE      instead: RATE events a second of the type `load`, and how late each comes\n"
     "  --seconds N      for how long (default 30)\n";
 
@@ -63,16 +64,16 @@ static int number(const char *text, int max, int *out)
 
 static int parse(int argc, char **argv, struct options *o)
 {
-    enum { CONFIG = 256, TASKS, ONCE, LIMIT, HINTS, NO_TARGETS, LOAD, SECONDS, HELP };
+    enum { CONFIG = 256, TASKS, ONCE, LIMIT, HINTS, MOCK, LOAD, SECONDS, HELP };
     static const struct option table[] = {
         {"config", required_argument, NULL, CONFIG}, {"tasks", required_argument, NULL, TASKS},
         {"once", no_argument, NULL, ONCE},           {"limit", required_argument, NULL, LIMIT},
-        {"hints", required_argument, NULL, HINTS},   {"no-targets", no_argument, NULL, NO_TARGETS},
+        {"hints", required_argument, NULL, HINTS},   {"mock", no_argument, NULL, MOCK},
         {"load", required_argument, NULL, LOAD},     {"seconds", required_argument, NULL, SECONDS},
         {"help", no_argument, NULL, HELP},           {0},
     };
     int c, rc = 0;
-    *o = (struct options){.tasks = 6000, .limit_s = 110, .load_s = 30, .make_targets = true};
+    *o = (struct options){.tasks = 6000, .limit_s = 110, .load_s = 30};
     while (rc == 0 && (c = getopt_long(argc, argv, "", table, NULL)) != -1) {
         switch (c) {
         case CONFIG:
@@ -84,8 +85,8 @@ static int parse(int argc, char **argv, struct options *o)
         case ONCE:
             o->once = true;
             break;
-        case NO_TARGETS:
-            o->make_targets = false;
+        case MOCK:
+            o->mock = true;
             break;
         case TASKS:
             rc = number(optarg, 900000, &o->tasks);
@@ -126,24 +127,30 @@ static void say(const char *line)
     }
 }
 
+/* A task that is not the demo's. */
+static void tell(const struct delivery *d, bool succeeded, const struct failure *failure)
+{
+    char line[400];
+    int64_t late_us = d->in.due_ms == RP_NO_TIME ? 0 : d->received_us - 1000 * d->in.due_ms;
+    (void)snprintf(line, sizeof line, "%.*s is executed, attempt %" PRId32 ", %.1f ms late: %s%s",
+                   (int)d->task_id.len, (const char *)d->task_id.data, d->attempt,
+                   (double)late_us / 1000, succeeded ? "it succeeds" : "it fails with ",
+                   failure->error_class);
+    say(line);
+}
+
 /* What all handlers do. */
 static bool work(void *opaque, const struct delivery *d, struct failure *out)
 {
     struct ledger *l = opaque;
-    char line[300];
     int task = ledger_find(l, d->task_id);
-    ledger_delivered(l, task, d->attempt, d->in.due_ms, d->received_us);
+    if (task >= 0)
+        ledger_delivered(l, task, d->attempt, d->in.due_ms, d->received_us);
     bool succeeded = workload_execute(d->payload, d->attempt, d->received_us / 1000, out);
-    ledger_executed(l, task, d->attempt, succeeded);
-    if (task < 0) {
-        double late_ms =
-            d->in.due_ms == RP_NO_TIME ? 0 : (double)(d->received_us - 1000 * d->in.due_ms) / 1000;
-        (void)snprintf(line, sizeof line,
-                       "%.*s is executed, attempt %" PRId32 ", %.1f ms after it was due: %s %s",
-                       (int)d->task_id.len, (const char *)d->task_id.data, d->attempt, late_ms,
-                       succeeded ? "it succeeds" : "it fails with", out->error_class);
-        say(line);
-    }
+    if (task >= 0)
+        ledger_executed(l, task, d->attempt, succeeded);
+    else
+        tell(d, succeeded, out);
     return succeeded;
 }
 
@@ -207,10 +214,10 @@ static const char *trouble(const struct demo *d)
 
 static int start(struct demo *d, struct rp_error *err)
 {
-    d->ledger = ledger_new(d->options->tasks);
+    d->ledger = ledger_new(d->options->tasks, !d->options->mock);
     if (d->ledger == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for the tasks");
-    if ((d->options->make_targets && targets_make(d->config, err) != 0) ||
+    if ((!d->options->mock && targets_make(d->config, err) != 0) ||
         watch_start(d->config, d->ledger, say, &d->watch, err) != 0 || start_handlers(d, err) != 0)
         return -1;
     int64_t until_mono_ms = rp_mono_ms() + 30000;
@@ -265,7 +272,7 @@ static int finish(struct demo *d)
 {
     struct rp_error err;
     int64_t rows;
-    if (watch_count_rows(d->config, &rows, &err) != 0)
+    if (watch_count_rows(d->config, ledger_prefix(d->ledger), &rows, &err) != 0)
         return complain(err.text);
     bool right = view_summary(&d->view, d->ledger, rows);
     if (d->options->once)
@@ -325,5 +332,7 @@ int main(int argc, char **argv)
     }
     int rc = options.load_rate > 0 ? play_load(&options, config) : play_workload(&options, config);
     rp_config_free(config);
+    if (rc != 0 && interrupted)
+        return 130;
     return rc == 0 ? 0 : 1;
 }

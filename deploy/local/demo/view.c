@@ -155,6 +155,8 @@ static int print_kinds(struct ledger *l, int *lost)
         const struct kind *k = &workload_kinds[i];
         struct ledger_ending e;
         ledger_ending(l, k, &e);
+        if (e.tasks == 0)
+            continue;
         printf("  %-50s %6d %6d  %s", k->about, e.tasks, e.as_expected,
                end_text(k, &e, end, sizeof end));
         if (e.as_expected != e.tasks)

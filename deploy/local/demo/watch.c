@@ -151,10 +151,11 @@ static void see_row(struct watch *w, const PGresult *rows, int row)
     const char *id = PQgetvalue(rows, row, 1), *reason = PQgetvalue(rows, row, 2);
     char line[300];
     int task = ledger_find(w->ledger, rp_str(id));
-    ledger_died(w->ledger, task, reason);
     w->last_id = number_at(rows, row, 0);
-    if (task >= 0)
+    if (task >= 0) {
+        ledger_died(w->ledger, task, reason);
         return;
+    }
     (void)snprintf(line, sizeof line, "%s is dead after %s attempts: %s %s", id,
                    PQgetvalue(rows, row, 3), reason, PQgetvalue(rows, row, 4));
     w->say(line);
@@ -207,13 +208,17 @@ static int open_rows(const struct rp_config *config, PGconn **out, struct rp_err
     return -1;
 }
 
-int watch_count_rows(const struct rp_config *config, int64_t *out, struct rp_error *err)
+int watch_count_rows(const struct rp_config *config, const char *prefix, int64_t *out,
+                     struct rp_error *err)
 {
+    static const char query[] =
+        "SELECT count(*) FROM dead_letter"
+        " WHERE position($1 IN coalesce(task_id, encode(raw, 'escape'))) > 0";
     PGconn *db;
     int rc = 0;
     if (open_rows(config, &db, err) != 0)
         return -1;
-    PGresult *rows = PQexec(db, "SELECT count(*) FROM dead_letter");
+    PGresult *rows = PQexecParams(db, query, 1, NULL, &prefix, NULL, NULL, 0);
     if (PQresultStatus(rows) == PGRES_TUPLES_OK)
         *out = number_at(rows, 0, 0);
     else

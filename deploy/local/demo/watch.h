@@ -17,8 +17,9 @@ RP_NODISCARD int watch_start(const struct rp_config *config, struct ledger *ledg
                              struct rp_error *err);
 /* Why one of them gave up; NULL while both look on. Thread-safe. */
 const char *watch_error(const struct watch *w);
-/* How many dead letters PostgreSQL holds now. For the end, when nothing should change any more. */
-RP_NODISCARD int watch_count_rows(const struct rp_config *config, int64_t *out,
+/* How many dead letters PostgreSQL holds of the tasks whose ids begin with `prefix`. For the end,
+ * when nothing should change any more. */
+RP_NODISCARD int watch_count_rows(const struct rp_config *config, const char *prefix, int64_t *out,
                                   struct rp_error *err);
 void watch_stop(struct watch *w);
 

@@ -27,7 +27,7 @@ struct kind {
     enum origin origin;
     const char *topic; /* the handler's, or the target that the event names */
     const char *type;
-    int per_mille;  /* of all tasks */
+    int per_mille;  /* of all tasks; 0: a handful */
     int fails;      /* executions that fail: 1 to this, spread over the tasks; 0: none */
     int outage_ms;  /* fails until this long after the start, whatever the attempt */
     size_t padding; /* bytes that the payload is made longer by */
@@ -49,7 +49,7 @@ extern const size_t workload_n_samples;
 #define WORKLOAD_SMALL_TOPIC "postcards"
 #define WORKLOAD_SMALL_BYTES "2048"
 
-/* How many tasks of `total` are of this kind; at least one. */
+/* How many tasks of `total` are of this kind. */
 int workload_count(const struct kind *kind, int total);
 /* How many executions of the kind's task `i` fail. */
 int workload_fails(const struct kind *kind, int i);
