@@ -11,6 +11,7 @@
 #include "log.h"
 #include "retention.h"
 #include "store.h"
+#include "topic_id.h"
 
 /* How long the database is left alone after a failure: doubling from the first to the last. */
 #define FIRST_WAIT_MS INT64_C(100)
@@ -34,6 +35,8 @@ struct worker {
     struct parts parts;
     struct retention retention;
     char owner[128];
+    char topic_id[TOPIC_ID_SIZE];
+    bool topic_known;        /* topic_id was asked for since partitions came */
     bool joined;             /* the group has told us our partitions, if any */
     int64_t batch_mono_ms;   /* when its first row came */
     int64_t connect_mono_ms; /* the database is left alone until then */
@@ -132,14 +135,27 @@ static bool seek(struct worker *w, struct part *part)
     return there;
 }
 
+static bool know_topic(struct worker *w)
+{
+    struct rp_error err;
+    if (w->topic_known)
+        return true;
+    w->topic_known =
+        topic_id_query(rp_consumer_handle(w->consumer), topic_of(w), w->topic_id, &err) == 0;
+    if (!w->topic_known)
+        rp_log(RP_LOG_WARN, "topic-unknown", rp_f_str("topic", topic_of(w)),
+               rp_f_str("error", err.text));
+    return w->topic_known;
+}
+
 static int go_live(struct worker *w, struct part *part, struct rp_error *err)
 {
     if (!part->paused)
         pause_part(w, part, true);
-    if (!part->paused || rp_mono_ms() < part->claim_mono_ms)
+    if (!part->paused || rp_mono_ms() < part->claim_mono_ms || !know_topic(w))
         return 0;
     part->claim_mono_ms = rp_mono_ms() + SEEK_AGAIN_MS;
-    if (store_claim(w->store, "", &part->claim, err) != 0) {
+    if (store_claim(w->store, w->topic_id, &part->claim, err) != 0) {
         if (err->code != RP_E_FENCED)
             return -1;
         fenced(w, part);
@@ -235,6 +251,7 @@ static void on_assigned(void *opaque, rd_kafka_topic_partition_list_t *list)
 {
     struct worker *w = opaque;
     w->joined = true;
+    w->topic_known = false;
     for (int i = 0; i < list->cnt; i++)
         if (parts_add(&w->parts, list->elems[i].partition, &w->metrics, &w->failure) != 0)
             return;

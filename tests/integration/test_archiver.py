@@ -13,6 +13,7 @@ import uuid
 import fastavro
 import psycopg
 import pytest
+from confluent_kafka import TopicPartition
 
 import contract
 from pipeline import BUILD, now_ms, wait_for
@@ -333,6 +334,39 @@ def test_offsets_that_went_lost_double_nothing(archive):
         "all to be read again",
     )
     archive.wait_for_all()
+
+
+def test_what_the_topic_dropped_unread_is_told(archive):
+    archive.send_letters(400)
+    (service,) = archive.pipeline.start("archiver")
+    archive.wait_for_all()
+    assert service.stop() == 0
+    archive.send_letters(400)
+    ends = [TopicPartition(archive.topic, p, 150) for p in range(4)]
+    for future in archive.pipeline.kafka.admin.delete_records(ends).values():
+        future.result()
+    service.start()
+    read = "select sum(next_offset) from archive_offset"
+    wait_for(lambda: archive.query(read)[0][0] == 800, "the rest to be read")
+    assert "dead-letters-gone" in service.log.read_text()
+    beyond = "select count(*) from dead_letter where record_offset >= 150"
+    assert archive.query(beyond)[0][0] == archive.rows() - 400 > 0
+
+
+@pytest.mark.parametrize("count", [100, 900])
+def test_a_topic_that_is_created_again_is_read_from_its_beginning(archive, count):
+    """With fewer records than before, and with more: the offset alone does not tell."""
+    archive.send_letters(400)
+    (service,) = archive.pipeline.start("archiver")
+    archive.wait_for_all()
+    assert service.stop() == 0
+    admin = archive.pipeline.kafka.admin
+    admin.delete_topics([archive.topic])[archive.topic].result()
+    wait_for(lambda: archive.topic not in admin.list_topics().topics, "the topic to go")
+    archive.pipeline.kafka.create_topic(archive.topic, 4)
+    archive.send_letters(count)
+    service.start()
+    wait_for(lambda: archive.rows() == 400 + count, "all rows")
 
 
 def test_an_unmigrated_database_is_refused(archive):
