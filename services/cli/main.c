@@ -10,6 +10,9 @@ static const struct cli_command *const commands[] = {
     &cmd_policy_explain,
     &cmd_policy_check,
     &cmd_fail,
+    &cmd_dlq_list,
+    &cmd_dlq_show,
+    &cmd_dlq_stats,
     NULL,
 };
 

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "table.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "term.h"
+
+#define MAX_COLUMNS 16
+#define GAP         2
+/* Of the last column, where there is no terminal to fit. */
+#define MAX_LAST 200
+
+struct table {
+    const PGresult *result;
+    int n_columns;
+    size_t widths[MAX_COLUMNS];
+    size_t max_cell;
+    struct rp_buf cell;
+};
+
+/* The cell as it is shown, in `t->cell`; row -1 is the head. Returns its characters. */
+static size_t show_cell(struct table *t, int row, int column, size_t max)
+{
+    t->cell.len = 0;
+    if (row >= 0)
+        return term_line(&t->cell,
+                         (struct rp_bytes){PQgetvalue(t->result, row, column),
+                                           (size_t)PQgetlength(t->result, row, column)},
+                         max);
+    size_t n = term_line(&t->cell, rp_str(PQfname(t->result, column)), max);
+    for (size_t i = 0; i < t->cell.len; i++)
+        t->cell.data[i] = (uint8_t)toupper(t->cell.data[i]);
+    return n;
+}
+
+static bool is_number(const PGresult *result, int column)
+{
+    Oid type = PQftype(result, column);
+    return type == 20 || type == 23; /* bigint, integer */
+}
+
+static void measure(struct table *t)
+{
+    for (int column = 0; column < t->n_columns; column++)
+        for (int row = -1; row < PQntuples(t->result); row++) {
+            size_t n = show_cell(t, row, column, t->max_cell);
+            if (n > t->widths[column])
+                t->widths[column] = n;
+        }
+}
+
+/* What is left of the line for the last column. */
+static size_t fit_last(const struct table *t, size_t line)
+{
+    if (line == 0)
+        return MAX_LAST;
+    for (int column = 0; column < t->n_columns - 1; column++) {
+        size_t used = t->widths[column] + GAP;
+        line = line > used ? line - used : 0;
+    }
+    return line > 10 ? line : 10;
+}
+
+static void print_row(FILE *out, struct table *t, int row, size_t last)
+{
+    for (int column = 0; column < t->n_columns; column++) {
+        bool is_last = column == t->n_columns - 1;
+        size_t n = show_cell(t, row, column, is_last ? last : t->max_cell);
+        int pad = n < t->widths[column] ? (int)(t->widths[column] - n) : 0;
+        if (is_number(t->result, column))
+            (void)fprintf(out, "%*s", pad, "");
+        if (t->cell.len > 0)
+            (void)fwrite(t->cell.data, 1, t->cell.len, out);
+        if (!is_last)
+            (void)fprintf(out, "%*s", is_number(t->result, column) ? GAP : pad + GAP, "");
+    }
+    (void)fputc('\n', out);
+}
+
+void table_print(FILE *out, const PGresult *result, size_t max_cell)
+{
+    struct table t = {.result = result, .n_columns = PQnfields(result), .max_cell = max_cell};
+    if (t.n_columns > MAX_COLUMNS)
+        t.n_columns = MAX_COLUMNS;
+    measure(&t);
+    size_t last = fit_last(&t, term_width(out));
+    for (int row = -1; row < PQntuples(result); row++)
+        print_row(out, &t, row, last);
+    rp_buf_clear(&t.cell);
+}
