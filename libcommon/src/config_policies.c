@@ -8,7 +8,8 @@
 #include "policies.h"
 #include "units.h"
 
-#define MAX_NAME 256
+#define MAX_NAME     256
+#define MAX_CATEGORY 64
 
 static void add_category(struct rp_doc *doc, const char *name, const yaml_node_t *key_node,
                          const yaml_node_t *node, void *opaque)
@@ -25,8 +26,8 @@ static void add_category(struct rp_doc *doc, const char *name, const yaml_node_t
     }
     struct rp_category_draft *d = &drafts[p->n_drafts++];
     *d = (struct rp_category_draft){.name = copy, .persistent = -1, .profile = -1};
-    if (strlen(name) > 64)
-        rp_doc_fault(doc, key_node, "expected a name of at most 64 characters");
+    if (strlen(name) > MAX_CATEGORY)
+        rp_doc_fault(doc, key_node, "expected a name of at most %d characters", MAX_CATEGORY);
     rp_params_read(doc, node, rp_category_params, d);
 }
 

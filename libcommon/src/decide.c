@@ -85,10 +85,10 @@ const struct rp_retry_rule *rp_schedule_refusal(const struct rp_schedule *s, int
     return s->rule == NULL ? NULL : rp_retry_refusal(s->rule, attempt, waited_ms);
 }
 
-static int64_t add_capped(int64_t a, int64_t b)
+static int64_t add_delay(int64_t time_ms, int64_t delay_ms)
 {
     int64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? (b > 0 ? INT64_MAX : INT64_MIN) : sum;
+    return __builtin_add_overflow(time_ms, delay_ms, &sum) ? INT64_MAX : sum;
 }
 
 static int64_t subtract_capped(int64_t a, int64_t b)
@@ -153,7 +153,7 @@ void rp_decide(const struct rp_policies *p, const struct rp_policy *policy,
     }
     int64_t delay =
         rp_backoff_delay(&plan.backoff, plan.schedule->jitter_percent, failure->attempt, rng);
-    int64_t due = add_capped(failure->failed_at_ms, delay);
+    int64_t due = add_delay(failure->failed_at_ms, delay);
     if (due < failure->now_ms)
         due = failure->now_ms;
     int64_t waited = subtract_capped(due, failure->first_failed_at_ms);

@@ -131,6 +131,8 @@ static void what_is_not_yaml_is_refused_with_its_line(void **state)
     (void)state;
     assert_null(load_text("a: 1\nb: [\n", 9));
     assert_non_null(strstr(faults, "3: not YAML: "));
+    assert_null(load_text("log: {}\n---\nb: [\n", 17));
+    assert_non_null(strstr(faults, "4: not YAML: "));
     assert_null(load_text("a: \x01\n", 5));
     assert_non_null(strstr(faults, "not YAML: "));
     assert_faults("log: {}\n---\nlog: {}\n",
@@ -226,6 +228,72 @@ static void a_secret_comes_from_the_environment_or_a_file(void **state)
     assert_string_equal(c->postgres.dsn, "postgresql://u:s3cret@db/${x}");
     rp_config_free(c);
     assert_int_equal(unlink(path), 0);
+}
+
+/* What comes of a secret file that holds these bytes; "" when it was refused. */
+static const char *dsn_from(const char *bytes, size_t len)
+{
+    static char dsn[64];
+    char path[] = "/tmp/reprise-secret-XXXXXX", text[128];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, len), len);
+    assert_int_equal(close(fd), 0);
+    (void)snprintf(text, sizeof text, "postgres: {dsn: \"${file:%s}\"}\n", path);
+    struct rp_config *c = load_text(text, strlen(text));
+    (void)snprintf(dsn, sizeof dsn, "%s", c == NULL ? "" : c->postgres.dsn);
+    rp_config_free(c);
+    assert_int_equal(unlink(path), 0);
+    return dsn;
+}
+
+static void a_secret_file_loses_one_newline_at_its_end(void **state)
+{
+    (void)state;
+    assert_string_equal(dsn_from("a", 1), "a");
+    assert_string_equal(dsn_from("a\n", 2), "a");
+    assert_string_equal(dsn_from("a\r\n", 3), "a");
+    assert_string_equal(dsn_from("a\n\n", 3), "a\n");
+    assert_string_equal(dsn_from("a\r", 2), "a\r");
+    assert_string_equal(dsn_from("\n", 1), "");
+    assert_non_null(strstr(faults, "1: postgres.dsn: expected 1 to 4096 characters, found 0"));
+}
+
+static void a_secret_file_is_short_text(void **state)
+{
+    (void)state;
+    assert_string_equal(dsn_from("a\0b", 3), "");
+    assert_non_null(strstr(faults, "found a NUL byte"));
+    size_t n = 70000;
+    char *large = malloc(n);
+    assert_non_null(large);
+    memset(large, 'a', n);
+    assert_string_equal(dsn_from(large, n), "");
+    assert_non_null(strstr(faults, "to hold at most 64 KiB"));
+    free(large);
+}
+
+static void too_many_items_or_entries_are_refused(void **state)
+{
+    (void)state;
+    assert_faults("tiers: [1s,2s,3s,4s,5s,6s,7s,8s,9s,10s,11s,12s,13s,14s,15s,16s,17s]\n",
+                  "1: tiers: expected at most 16 items, found 17\n");
+    char text[20000] = "kafka:\n";
+    for (int i = 0; i < 1001; i++)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "  x%d: 1\n", i);
+    assert_faults(text, "2: kafka: expected at most 1000 entries, found 1001\n");
+}
+
+static void a_section_is_a_mapping(void **state)
+{
+    (void)state;
+    assert_faults("kafka: [a]\n"
+                  "categories: 1\n"
+                  "policies: [a]\n",
+                  "1: kafka: expected a mapping of librdkafka's properties, found a list\n"
+                  "2: categories: expected a mapping of categories, found \"1\"\n"
+                  "3: policies: expected a mapping of task types, found a list\n");
+    rp_config_free(load_good("kafka:\ncategories:\npolicies:\n  a:\n  b: {overrides: }\n"));
 }
 
 static void a_variable_may_have_a_default(void **state)
@@ -378,6 +446,10 @@ int main(void)
         cmocka_unit_test(without_transactions_their_properties_are_free),
         cmocka_unit_test(settings_that_contradict_each_other_are_refused),
         cmocka_unit_test(a_secret_comes_from_the_environment_or_a_file),
+        cmocka_unit_test(a_secret_file_loses_one_newline_at_its_end),
+        cmocka_unit_test(a_secret_file_is_short_text),
+        cmocka_unit_test(too_many_items_or_entries_are_refused),
+        cmocka_unit_test(a_section_is_a_mapping),
         cmocka_unit_test(a_variable_may_have_a_default),
         cmocka_unit_test(what_cannot_be_put_in_is_refused),
         cmocka_unit_test(a_fault_never_shows_a_secret),

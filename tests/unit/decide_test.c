@@ -184,6 +184,22 @@ static void causes_are_looked_at_after_the_class(void **state)
         RP_RETRY);
 }
 
+static void causes_are_looked_at_to_a_depth(void **state)
+{
+    (void)state;
+    struct rp_cause causes[RP_MAX_CAUSES + 1] = {0};
+    struct rp_failed_task task = {.causes = causes, .n_causes = RP_MAX_CAUSES + 1};
+    const struct rp_category *unknown = rp_classify(config->policies, &task);
+    const struct rp_policy *listed = rp_policies_match(config->policies, rp_str("listed"));
+    struct rp_plan plan;
+    causes[RP_MAX_CAUSES].class_name = rp_str("TimeoutError");
+    rp_policy_plan(listed, unknown, &task, &plan);
+    assert_false(plan.stops);
+    causes[RP_MAX_CAUSES - 1].class_name = rp_str("TimeoutError");
+    rp_policy_plan(listed, unknown, &task, &plan);
+    assert_true(plan.stops);
+}
+
 static void a_stop_goes_to_the_fallback_once(void **state)
 {
     (void)state;
@@ -275,6 +291,7 @@ int main(void)
         cmocka_unit_test(the_policys_lists_beat_the_category),
         cmocka_unit_test(an_exact_name_beats_a_glob_and_else_to_stop_wins),
         cmocka_unit_test(causes_are_looked_at_after_the_class),
+        cmocka_unit_test(causes_are_looked_at_to_a_depth),
         cmocka_unit_test(a_stop_goes_to_the_fallback_once),
         cmocka_unit_test(an_override_replaces_what_it_states),
         cmocka_unit_test(an_override_beats_the_persistent_flag_but_not_the_lists),

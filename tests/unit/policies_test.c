@@ -219,6 +219,32 @@ static void overrides_name_categories_that_there_are(void **state)
                              "categories: {MINE: {}}\n"));
 }
 
+static void names_have_a_length_and_overrides_a_shape(void **state)
+{
+    (void)state;
+    char name[258], text[1024];
+    memset(name, 'A', 257);
+    name[257] = '\0';
+    (void)snprintf(text, sizeof text,
+                   "categories:\n  %s: {}\npolicies:\n  %s: {}\n  b: {overrides: [a]}\n",
+                   name + 192, name);
+    assert_null(load_text(text, strlen(text)));
+    assert_non_null(strstr(faults, "2: categories.AAAA"));
+    assert_non_null(strstr(faults, ": expected a name of at most 64 characters\n"));
+    assert_non_null(strstr(faults, ": expected a task type of at most 256 characters\n"));
+    assert_non_null(strstr(faults, "5: policies.b.overrides: expected a mapping of categories, "
+                                   "found a list\n"));
+}
+
+static void globs_of_equal_weight_have_an_order_all_the_same(void **state)
+{
+    (void)state;
+    struct rp_config *c = load_good("policies: {\"a*c\": {}, \"*ac\": {}, \"a*?c\": {}}\n");
+    assert_string_equal(rp_policy_name(match(c, "axxc")), "a*?c");
+    assert_string_equal(rp_policy_name(match(c, "ac")), "*ac");
+    rp_config_free(c);
+}
+
 static void categories_that_contradict_are_refused(void **state)
 {
     (void)state;
@@ -256,6 +282,8 @@ int main(void)
         cmocka_unit_test(what_contradicts_itself_is_refused),
         cmocka_unit_test(topics_of_our_own_are_never_targets),
         cmocka_unit_test(overrides_name_categories_that_there_are),
+        cmocka_unit_test(names_have_a_length_and_overrides_a_shape),
+        cmocka_unit_test(globs_of_equal_weight_have_an_order_all_the_same),
         cmocka_unit_test(categories_that_contradict_are_refused),
         cmocka_unit_test(rules_that_nest_without_end_are_refused),
     };
