@@ -317,10 +317,11 @@ static int take_error(struct worker *w, rd_kafka_message_t *message, struct rp_e
         part->end = message->offset;
         tell_lag(w, part);
     }
+    if (code != RD_KAFKA_RESP_ERR__PARTITION_EOF)
+        (void)rp_consumer_fail(w->consumer, message, err);
     rd_kafka_message_destroy(message);
     if (code == RD_KAFKA_RESP_ERR__PARTITION_EOF)
         return 0;
-    (void)rp_kafka_fail(err, code, "consume");
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err->text));
     return err->cls == RP_FATAL ? -1 : 0;
 }
