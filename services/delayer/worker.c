@@ -482,12 +482,14 @@ static const struct rp_property consumer_defaults[] = {
 static int connect_kafka(struct delayer *d, struct rp_error *err)
 {
     static const uint64_t one = 1;
-    char group[300];
+    char group[300], id[400];
     char *topics[RP_MAX_TIERS];
     const struct rp_consumer_owner owner = {d, assigned, revoked};
     for (size_t i = 0; i < d->config->n_tiers; i++)
         topics[i] = d->config->tiers[i].topic;
     (void)snprintf(group, sizeof group, "%sreprise-delayer", d->config->topics.prefix);
+    /* Transactional ids are the cluster's, not the group's. */
+    (void)snprintf(id, sizeof id, "%s-%s", group, d->w->instance);
     const struct rp_consumer_options options = {
         .group = group,
         .instance = d->w->instance,
@@ -497,7 +499,7 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
         .defaults = consumer_defaults,
         .n_defaults = sizeof consumer_defaults / sizeof *consumer_defaults,
     };
-    if (rp_publisher_new(d->config, d->w->instance, &d->publisher, err) != 0 ||
+    if (rp_publisher_new(d->config, id, &d->publisher, err) != 0 ||
         rp_consumer_new(d->config, &options, &owner, &d->consumer, err) != 0)
         return -1;
     d->lanes.consumer = rp_consumer_handle(d->consumer);

@@ -399,9 +399,11 @@ static void step(struct router *r)
 static int set_up(struct router *r, struct rp_error *err)
 {
     const struct rp_config *config = r->config;
-    char group[300];
+    char group[300], id[400];
     const struct rp_consumer_owner owner = {r, assigned, revoked};
     (void)snprintf(group, sizeof group, "%sreprise-router", config->topics.prefix);
+    /* Transactional ids are the cluster's, not the group's. */
+    (void)snprintf(id, sizeof id, "%s-%s", group, r->w->instance);
     const struct rp_consumer_options options = {
         .group = group,
         .instance = r->w->instance,
@@ -420,7 +422,7 @@ static int set_up(struct router *r, struct rp_error *err)
         return -1;
     if (rp_codec_new(r->registry, &r->route.codec, err) != 0 ||
         batch_init(&r->batch, (size_t)config->router.batch, err) != 0 ||
-        rp_publisher_new(config, r->w->instance, &r->publisher, err) != 0 ||
+        rp_publisher_new(config, id, &r->publisher, err) != 0 ||
         rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
         return -1;
     return rp_targets_new(rp_consumer_handle(r->consumer), &r->route.targets, err);
