@@ -73,7 +73,7 @@ size_t copy_array(struct copy *c, enum copy_element type, size_t n)
     put_int32(c, 0);             /* the length, put right at the end */
     put_int32(c, n > 0 ? 1 : 0); /* dimensions */
     put_int32(c, 1);             /* there may be nulls */
-    put_int32(c, type);
+    put_int32(c, (int32_t)type);
     if (n > 0) {
         put_int32(c, (int32_t)n);
         put_int32(c, 1); /* the first index */
