@@ -32,6 +32,12 @@ static int put_string(struct rp_buf *out, struct rp_bytes s, struct rp_error *er
     return 0;
 }
 
+/* A number that is no symbol would make the whole record unreadable. */
+static int put_reason(struct rp_buf *out, enum rp_reason reason, struct rp_error *err)
+{
+    return put_long(out, (unsigned)reason < RP_N_REASONS ? (int64_t)reason : RP_OTHER, err);
+}
+
 static int put_array(struct rp_buf *out, const struct rp_shape_field *field, const char *record,
                      struct rp_error *err)
 {
@@ -83,7 +89,7 @@ static int put_field(struct rp_buf *out, const struct rp_shape_field *field, con
     case RP_SHAPE_TIME:
         return put_long(out, *(const int64_t *)at, err);
     case RP_SHAPE_REASON:
-        return put_long(out, (int64_t)*(const enum rp_reason *)at, err);
+        return put_reason(out, *(const enum rp_reason *)at, err);
     case RP_SHAPE_RECORD:
         return rp_record_encode(field->of, at, out, err);
     default:

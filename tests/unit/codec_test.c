@@ -9,7 +9,6 @@
 
 #include "codec.h"
 #include "codec_fixture.h"
-#include "record_encode.h"
 #include "reprise/rng.h"
 
 struct fixture {
@@ -93,6 +92,18 @@ static void a_dead_letter_goes_there_and_back(void **state)
                          0);
         assert_letter_equal(letter, &back);
     }
+}
+
+static void a_reason_that_is_none_is_other(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_dead_letter letter = sample_letter(), back;
+    letter.reason = RP_N_REASONS;
+    assert_int_equal(rp_dead_letter_encode(&letter, &f->buf, &f->err), 0);
+    assert_int_equal(rp_codec_decode_dead_letter(f->codec, rp_buf_bytes(&f->buf), &f->arena, &back,
+                                                 &f->err),
+                     0);
+    assert_int_equal(back.reason, RP_OTHER);
 }
 
 static void bare_binary_is_decoded(void **state)
@@ -298,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CODEC_TEST(what_was_encoded_is_decoded),
         CODEC_TEST(a_dead_letter_goes_there_and_back),
+        CODEC_TEST(a_reason_that_is_none_is_other),
         CODEC_TEST(bare_binary_is_decoded),
         CODEC_TEST(decoding_copies_no_bytes),
         CODEC_TEST(a_null_or_empty_value_is_undecodable),

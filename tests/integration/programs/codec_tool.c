@@ -2,10 +2,12 @@
 /* The codec for tests in other languages. Each line of standard input is a value in hexadecimal,
  * each line of standard output what became of it:
  *
- *     codec_tool decode FailedTask|DeadLetter [REGISTRY-URL]    a JSON object, bytes in hexadecimal,
- *                                                               or "error: ..."
- *     codec_tool encode FailedTask|DeadLetter [REGISTRY-URL]    decoded, then written anew in
- *                                                               single-object encoding
+ *     codec_tool decode FailedTask|DeadLetter [REGISTRY-URL [CA-FILE]]    a JSON object, bytes in
+ *                                                          hexadecimal, or "error: ..."
+ *     codec_tool encode FailedTask|DeadLetter              decoded, then written anew in
+ *                                                          single-object encoding
+ *
+ * The registry's username and password are reprise and s3cret.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -157,12 +159,16 @@ int main(int argc, char **argv)
 {
     struct tool t = {.shape = &rp_failed_task_shape};
     struct rp_registry *registry = NULL;
-    struct rp_registry_options options = {.url = argc > 3 ? argv[3] : NULL, .timeout_ms = 5000};
+    struct rp_registry_options options = {.url = argc > 3 ? argv[3] : NULL,
+                                          .ca_file = argc > 4 ? argv[4] : NULL,
+                                          .username = "reprise",
+                                          .password = "s3cret",
+                                          .timeout_ms = 5000};
     struct rp_error err;
     char *line = NULL;
     size_t room = 0;
     if (argc < 3) {
-        (void)fprintf(stderr, "usage: codec_tool decode|encode FailedTask|DeadLetter [URL]\n");
+        (void)fprintf(stderr, "usage: codec_tool decode|encode RECORD [URL [CA-FILE]]\n");
         return 2;
     }
     if (strcmp(argv[2], rp_dead_letter_shape.name) == 0)
