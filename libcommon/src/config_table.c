@@ -184,6 +184,7 @@ const struct rp_param rp_config_params[] = {
               "here: retry-10s."},
     {.key = "kafka", .type = RP_P_SPECIAL, RP_FIELD(rp_config, kafka), .read = rp_config_kafka_read,
      .clear = rp_config_kafka_clear, .schema = "kafka",
+     .noun = "a mapping of librdkafka's properties",
      .about = "Any property of librdkafka; under `consumer` and `producer`, of only these. "
               "bootstrap.servers defaults to localhost:9092."},
     {.key = "topics", .type = RP_P_MAP, .fields = topics},
@@ -196,12 +197,15 @@ const struct rp_param rp_config_params[] = {
     {.key = "retention", .type = RP_P_MAP, .fields = retention},
     {.key = "log", .type = RP_P_MAP, .fields = logging},
     {.key = "categories", .type = RP_P_SPECIAL, RP_FIELD(rp_config, policies),
-     .read = rp_config_categories_read, .schema = "categories",
+     .read = rp_config_categories_read, .schema = "categories", .fields = rp_category_params,
+     .noun = "a mapping of categories",
      .about = "New error categories, and more rules for the built-in ones, which are tried first."},
     {.key = "policies", .type = RP_P_SPECIAL, RP_FIELD(rp_config, policies),
      .read = rp_config_policies_read, .clear = rp_config_policies_clear, .schema = "policies",
+     .fields = rp_policy_params, .noun = "a mapping of task types",
      .about = "By task type: its name, a glob, or default. The exact name counts first, then the "
-              "most specific glob, then default (built in: 3 executions, from 1s x2, at most 60s, "
-              "plus 0 to 10% of jitter)."},
+              "most specific glob, then default. What a policy leaves out is as in the built-in "
+              "default: 3 executions (where it does not say how often in another way), from 1s x2, "
+              "at most 60s, plus 0 to 10% of jitter."},
     END,
 };

@@ -83,8 +83,10 @@ static void append_expected(char out[RP_EXPECTED_TEXT], const struct rp_param *p
         append_expected(out, &item);
         break;
     case RP_P_MAP:
-    case RP_P_SPECIAL:
         append(out, "a mapping");
+        break;
+    case RP_P_SPECIAL:
+        append(out, p->noun);
         break;
     default:
         append_scalar(out, p);

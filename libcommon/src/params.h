@@ -38,7 +38,8 @@ struct rp_param {
     size_t max_items;
     const char *def; /* as a file would say it; lists: split at ", "; NULL: none */
     const char *const *words;
-    const struct rp_param *fields;
+    const struct rp_param *fields; /* of RP_P_SPECIAL: of each entry, where it has entries */
+    const char *noun;              /* of RP_P_SPECIAL: what is expected */
     /* NULL: `text` is good; else what was expected. */
     const char *(*check)(const char *text);
     void (*read)(struct rp_doc *doc, const yaml_node_t *node, void *field);

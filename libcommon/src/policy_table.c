@@ -54,8 +54,10 @@ static const struct rp_param retry_fields[] = {
     MAX_ATTEMPTS(rp_retry_rule, max_attempts),
     DEADLINE(rp_retry_rule, deadline_ms),
     {.key = "all_of", .type = RP_P_SPECIAL, .read = read_terms, .schema = "retries",
+     .noun = "a list of 1 to 8 of these rules",
      .about = "Each of these rules must allow a retry."},
     {.key = "any_of", .type = RP_P_SPECIAL, .read = read_terms, .schema = "retries",
+     .noun = "a list of 1 to 8 of these rules",
      .about = "One of these rules must allow a retry."},
     END,
 };
@@ -165,6 +167,7 @@ const struct rp_param rp_policy_params[] = {
      .about = "Whether each step of a task is written to task-events."},
     {.key = "overrides", .type = RP_P_SPECIAL, RP_FIELD(rp_policy, overrides),
      .read = read_overrides, .schema = "overrides",
+     .noun = "a mapping of categories",
      .about = "By category: max_attempts, deadline, retry, backoff, jitter. What an override does "
               "not state is the policy's. A persistent category with an override is retried."},
     END,

@@ -426,6 +426,9 @@ static void the_reference_names_every_parameter(void **state)
     assert_non_null(strstr(text, "delayer.prepare_ahead\n"
                                  "    a duration from 0 to 1s (500ms, 1s, 15m, 12h, 30d); default: "
                                  "10ms\n"));
+    assert_non_null(strstr(text, "policies.NAME.backoff.uniform.min\n"
+                                 "    a duration from 0 to 365d (500ms, 1s, 15m, 12h, 30d); must be "
+                                 "stated\n"));
     free(text);
 }
 
