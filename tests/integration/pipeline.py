@@ -30,7 +30,7 @@ def now_ms():
     return time.time_ns() // 1_000_000
 
 
-def wait_for(condition, what, timeout=30):
+def wait_for(condition, what, timeout=15):
     """Returns what `condition` returns once that is true."""
     deadline = time.monotonic() + timeout
     while not (result := condition()):
@@ -79,7 +79,7 @@ class Reader:
         self.records += fresh
         return fresh
 
-    def wait(self, count, where=lambda record: True, timeout=30):
+    def wait(self, count, where=lambda record: True, timeout=15):
         """Reads until there are `count` records of this kind; returns them all."""
         deadline = time.monotonic() + timeout
         while len(found := [r for r in self.records if where(r)]) < count:
@@ -88,7 +88,7 @@ class Reader:
             self.poll()
         return found
 
-    def of_task(self, task_id, count=1, timeout=30):
+    def of_task(self, task_id, count=1, timeout=15):
         return self.wait(count, lambda r: header(r, "reprise-task-id") == task_id, timeout)
 
     def close(self):
@@ -127,7 +127,7 @@ class Service:
         except OSError:
             return 0, ""
 
-    def wait_ready(self, timeout=30):
+    def wait_ready(self, timeout=15):
         def ready():
             assert self.process.poll() is None, f"{self.label} ended: {self.process.returncode}"
             return self.get("/readyz")[0] == 200
