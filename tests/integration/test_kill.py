@@ -12,7 +12,7 @@ from conftest import folder_for
 from pipeline import header, now_ms
 from servers import Kafka
 
-SECONDS, RATE = 20, 150
+TASKS, RATE = 3000, 150
 POLICIES = {
     "flaky": {
         "max_attempts": 5,
@@ -98,14 +98,16 @@ class Load:
             headers = [{"key": key, "value": value} for key, value in record.headers]
             self.send(task | {"attempt": attempt, "headers": headers, "failed_at": now_ms()})
 
-    def run(self, seconds, chaos):
+    def run(self, chaos, kills):
+        """Emits until all tasks are out and so many kills are done."""
         begin = time.monotonic()
-        while (passed := time.monotonic() - begin) < seconds:
-            while len(self.tasks) < passed * RATE:
+        while len(self.tasks) < TASKS or chaos.kills.total() < kills:
+            while len(self.tasks) < min(TASKS, (time.monotonic() - begin) * RATE):
                 self.emit()
             self.handle()
             chaos.step()
         chaos.mend()
+        print(f"kills: {dict(chaos.kills)}")
 
     def finish(self, timeout=60):
         """Handles on until every task has succeeded or is dead."""
@@ -145,12 +147,8 @@ def test_services_that_are_killed_lose_double_and_hurry_nothing(new_pipeline, rn
     load = Load(pipeline, rng)
     pipeline.start("router", "delayer", count=2)
     pipeline.start("archiver")
-    chaos = Chaos(rng, pipeline.services)
-    load.run(SECONDS, chaos)
-    doomed = load.finish()
-    print(f"kills: {dict(chaos.kills)}")
-    assert chaos.kills.total() >= 8
-    load.check(doomed)
+    load.run(Chaos(rng, pipeline.services), kills=12)
+    load.check(load.finish())
 
 
 class Server:
@@ -180,7 +178,5 @@ def test_servers_that_crash_lose_double_and_hurry_nothing(own_kafka, new_pipelin
         ],
         pause=(3.0, 5.0),
     )
-    load.run(SECONDS, chaos)
-    doomed = load.finish()
-    print(f"kills: {dict(chaos.kills)}")
-    load.check(doomed)
+    load.run(chaos, kills=4)
+    load.check(load.finish())
