@@ -154,9 +154,16 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *c, const char *u
                               size_t *upload_size, void **state)
 {
     struct rp_http *http = cls;
-    (void)version, (void)upload, (void)upload_size, (void)state;
+    (void)version, (void)upload;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return respond_text(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    /* Called with the headers, with each piece of a body, and at the end. To answer before the end
+     * would close the connection. */
+    if (*state == NULL || *upload_size > 0) {
+        *state = http;
+        *upload_size = 0;
+        return MHD_YES;
+    }
     if (strcmp(url, "/healthz") == 0)
         return respond_text(c, MHD_HTTP_OK, "ok\n");
     if (strcmp(url, "/readyz") == 0)

@@ -137,6 +137,16 @@ static void other_methods_are_refused(void **state)
     assert_answer(exchange(f->http, post, sizeof post - 1), "405", "only GET and HEAD\n");
 }
 
+static void a_connection_serves_one_request_after_another(void **state)
+{
+    struct fixture *f = *state;
+    static const char two[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
+                              "GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    const char *answer = exchange(f->http, two, sizeof two - 1);
+    assert_non_null(strstr(answer, "\r\n\r\nok\n"));
+    assert_non_null(strstr(answer, "\r\n\r\nready\n"));
+}
+
 /* Sends, and hangs up without waiting for an answer: the server waits for the rest of a request. */
 static void send_and_leave(const struct rp_http *http, const char *bytes, size_t n)
 {
@@ -215,6 +225,7 @@ int main(void)
         HTTP_TEST(metrics_are_prometheus_text),
         HTTP_TEST(an_unknown_path_is_not_found),
         HTTP_TEST(other_methods_are_refused),
+        HTTP_TEST(a_connection_serves_one_request_after_another),
         HTTP_TEST(garbage_does_no_harm),
         HTTP_TEST(idle_connections_do_not_keep_a_probe_out),
         HTTP_TEST(a_taken_default_port_becomes_a_free_one),
