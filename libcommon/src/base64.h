@@ -11,8 +11,8 @@ static inline size_t rp_base64_room(size_t len)
 }
 
 /* Decodes RFC 4648, in the standard or the URL's alphabet, with or without padding. Whitespace is
- * passed over, since base64(1) breaks its lines. Returns the number of bytes, or SIZE_MAX when it is
- * no base64; `*bad` is then the offset of what is wrong. */
+ * passed over, since base64(1) breaks its lines. Returns the number of bytes, or SIZE_MAX when it
+ * is no base64; `*bad` is then the offset of what is wrong. */
 size_t rp_base64_decode(struct rp_bytes text, uint8_t *out, size_t *bad);
 
 #endif

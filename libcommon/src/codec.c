@@ -125,7 +125,8 @@ static int decode_confluent(struct rp_codec *codec, struct reader *reader, struc
         const char *json;
         if (codec->registry == NULL)
             return rp_fail(err, RP_E_DECODE, RP_POISON,
-                           "byte 0: schema id %" PRIu32 ", but no schema registry is configured", id);
+                           "byte 0: schema id %" PRIu32 ", but no schema registry is configured",
+                           id);
         if (id > INT32_MAX)
             return rp_fail(err, RP_E_DECODE, RP_POISON, "byte 1: %" PRIu32 " is no schema id", id);
         if (rp_registry_schema(codec->registry, (int32_t)id, &json, err) != 0 ||

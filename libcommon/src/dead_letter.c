@@ -25,6 +25,6 @@ int rp_dead_letter_encode(const struct rp_dead_letter *letter, struct rp_buf *ou
                           struct rp_error *err)
 {
     return rp_single_object_encode(&rp_dead_letter_shape,
-                                   rp_embedded_schemas[RP_EMBEDDED_DEAD_LETTER].fingerprint,
-                                   letter, out, err);
+                                   rp_embedded_schemas[RP_EMBEDDED_DEAD_LETTER].fingerprint, letter,
+                                   out, err);
 }

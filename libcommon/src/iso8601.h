@@ -10,8 +10,8 @@
  *
  *     2026-11-21T03:34Z   2026-11-21 03:34:33.123456+01:00   2026-11-21T03:34:33,123456789+0100
  *
- * A time without a zone is UTC. Parts of a millisecond are cut. Years 0001 to 9999; a leap second is
- * the next one. */
+ * A time without a zone is UTC. Parts of a millisecond are cut. Years 0001 to 9999; a leap second
+ * is the next one. */
 bool rp_iso8601_parse(struct rp_bytes text, int64_t *out_ms);
 
 #endif

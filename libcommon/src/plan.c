@@ -278,8 +278,12 @@ int rp_plan_run(const struct rp_plan *plan, struct rp_bytes value, size_t from,
                 struct rp_arena *arena, void *out, struct rp_error *err)
 {
     const uint8_t *start = value.data;
-    struct run r = {.plan = plan, .start = start, .p = start + from, .end = start + value.len,
-                    .arena = arena, .err = err};
+    struct run r = {.plan = plan,
+                    .start = start,
+                    .p = start + from,
+                    .end = start + value.len,
+                    .arena = arena,
+                    .err = err};
     memset(out, 0, plan->shape->size);
     if (run(&r, 0, out) != 0)
         return -1;

@@ -22,8 +22,8 @@ struct rp_plan_entry {
 
 /* NULL where there is none. Valid until the next add. */
 const struct rp_plan_entry *rp_plan_cache_find(const struct rp_plan_cache *cache, uint64_t key);
-/* Takes `plan`, which may be NULL, and copies `why`, which then must not be; also when it fails. The
- * key must not be there yet. */
+/* Takes `plan`, which may be NULL, and copies `why`, which then must not be; also when it fails.
+ * The key must not be there yet. */
 RP_NODISCARD int rp_plan_cache_add(struct rp_plan_cache *cache, uint64_t key, struct rp_plan *plan,
                                    const char *why, struct rp_error *err);
 void rp_plan_cache_clear(struct rp_plan_cache *cache);

@@ -207,8 +207,19 @@ static int field_branch(struct compiler *c, avro_schema_t branch, const void *ar
     return emit(c, (struct rp_op){.code = RP_OP_REFUSE});
 }
 
+static int mismatch(struct compiler *c, avro_schema_t type)
+{
+    if (c->path[0] == '\0')
+        return rp_fail(c->err, RP_E_SCHEMA, RP_POISON, "the writer's schema is of type %s, no %s",
+                       avro_schema_type_name(type), c->plan->shape->name);
+    return rp_fail(c->err, RP_E_SCHEMA, RP_POISON, "%s: the writer's %s cannot be read as ours",
+                   c->path, avro_schema_type_name(type));
+}
+
 static int emit_null(struct compiler *c, struct place to)
 {
+    if (c->path[0] == '\0')
+        return mismatch(c, avro_schema_null());
     if (!to.field->nullable)
         return refuse(c, "is null in the writer's schema, and must not be");
     return to.field->type == RP_SHAPE_TIME ? emit(c, op_to(RP_OP_NO_TIME, to)) : 0;
@@ -296,12 +307,6 @@ static int emit_record(struct compiler *c, avro_schema_t record, const struct rp
     return 0;
 }
 
-static int mismatch(struct compiler *c, avro_schema_t type)
-{
-    return rp_fail(c->err, RP_E_SCHEMA, RP_POISON, "%s: the writer's %s cannot be read as ours",
-                   c->path, avro_schema_type_name(type));
-}
-
 static int emit_embedded(struct compiler *c, avro_schema_t type, struct place to)
 {
     if (to.field->nullable) {
@@ -386,11 +391,10 @@ static int emit_blocks(struct compiler *c)
 
 static int compile(struct compiler *c)
 {
-    avro_schema_t root = rp_schema_resolve(c->schema->root);
-    if (!is_avro_record(root))
-        return rp_fail(c->err, RP_E_SCHEMA, RP_POISON, "the writer's schema is of type %s, no record",
-                       avro_schema_type_name(root));
-    if (set_name(c) != 0 || emit_record(c, root, c->plan->shape, 0) != 0 ||
+    const struct rp_shape_field root = {.name = "", .type = RP_SHAPE_RECORD, .of = c->plan->shape};
+    const char *name = c->plan->shape->name;
+    if (rp_buf_append(&c->plan->names, name, strlen(name) + 1, c->err) != 0 ||
+        emit_field(c, c->schema->root, (struct place){&root, 0}) != 0 ||
         emit(c, (struct rp_op){.code = RP_OP_END}) != 0)
         return -1;
     return emit_blocks(c);

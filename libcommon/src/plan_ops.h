@@ -15,7 +15,7 @@ enum rp_op_code {
     RP_OP_REASON,      /* an enum of `n` symbols; tables[arg + i] is our number of the i-th */
     RP_OP_NO_TIME,     /* reads nothing; RP_NO_TIME to `at` */
     RP_OP_FLAG,        /* reads nothing; true to the bool at `at` */
-    RP_OP_ARRAY,       /* of `field`, whose struct is at `at`; the item's body follows, up to `arg` */
+    RP_OP_ARRAY,       /* of `field`, its struct at `at`; the item's body follows, up to `arg` */
     RP_OP_UNION,       /* of `n` branches; goes to pc tables[arg + i] */
     RP_OP_JUMP,        /* to pc `arg` */
     RP_OP_REFUSE,      /* a branch that we have no place for */

@@ -237,8 +237,7 @@ static int take_default(struct reading *r, const struct rp_shape_field *field, c
 static int read_embedded(struct reading *r, const json_t *value, struct rp_bytes text,
                          const struct rp_shape_field *field, uint8_t *base)
 {
-    struct rp_bytes inner =
-        text.data == NULL ? RP_NULL_BYTES : rp_json_member(text, field->name);
+    struct rp_bytes inner = text.data == NULL ? RP_NULL_BYTES : rp_json_member(text, field->name);
     if (field->nullable)
         *(bool *)(base + field->count_at) = true;
     return read_record(r, value, inner, field->of, base + field->at);

@@ -32,6 +32,7 @@ struct rp_registry {
     char *url; /* without a slash at its end */
     char curl_error[CURL_ERROR_SIZE];
     struct rp_buf body;
+    bool body_too_large;
     struct known *known; /* by id, ascending */
     size_t n_known, cap_known;
     struct rp_error outage; /* the last, while it is remembered */
@@ -47,13 +48,14 @@ static void init_curl(void)
     (void)curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-/* Takes a part of the answer; anything but `n` ends the transfer. */
+/* Takes a part of the answer; 0 ends the transfer. */
 static size_t take_body(char *data, size_t size, size_t n, void *opaque)
 {
     struct rp_registry *r = opaque;
     n *= size;
-    if (n > MAX_BODY - r->body.len || rp_buf_append(&r->body, data, n, NULL) != 0)
-        return n == 0 ? 1 : 0;
+    r->body_too_large = n > MAX_BODY - r->body.len;
+    if (r->body_too_large || rp_buf_append(&r->body, data, n, NULL) != 0)
+        return 0;
     return n;
 }
 
@@ -125,8 +127,8 @@ int rp_registry_new(const struct rp_registry_options *options, struct rp_registr
     r->now_mono_ms = options->now_mono_ms == NULL ? rp_mono_ms : options->now_mono_ms;
     r->curl = curl_easy_init();
     r->url = strdup(options->url);
-    r->headers = curl_slist_append(
-        NULL, "Accept: application/vnd.schemaregistry.v1+json, application/json");
+    r->headers =
+        curl_slist_append(NULL, "Accept: application/vnd.schemaregistry.v1+json, application/json");
     if (r->curl == NULL || r->url == NULL || r->headers == NULL) {
         rp_registry_free(r);
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a schema registry's client");
@@ -279,6 +281,7 @@ static int fetch(struct rp_registry *r, int32_t id, struct rp_error *err)
     if (asprintf(&url, "%s/schemas/ids/%" PRId32, r->url, id) < 0)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a url");
     r->body.len = 0;
+    r->body_too_large = false;
     r->curl_error[0] = '\0';
     CURLcode rc = curl_easy_setopt(r->curl, CURLOPT_URL, url);
     free(url);
@@ -286,11 +289,11 @@ static int fetch(struct rp_registry *r, int32_t id, struct rp_error *err)
         rc = curl_easy_perform(r->curl);
     if (rc == CURLE_OK)
         rc = curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (rc == CURLE_WRITE_ERROR)
+    if (r->body_too_large)
         return remember_unknown(r, id, INT64_MAX, "is larger than 1 MiB", err);
     if (rc != CURLE_OK)
-        return remember_outage(
-            r, r->curl_error[0] != '\0' ? r->curl_error : curl_easy_strerror(rc), err);
+        return remember_outage(r, r->curl_error[0] != '\0' ? r->curl_error : curl_easy_strerror(rc),
+                               err);
     if (status == 404)
         return remember_unknown(r, id, r->now_mono_ms() + REMEMBER_MS, "is not known there", err);
     if (status != 200) {
@@ -324,8 +327,7 @@ int rp_registry_schema(struct rp_registry *r, int32_t id, const char **out_json,
     return 0;
 }
 
-int rp_registry_open(const struct rp_config *config, struct rp_registry **out,
-                     struct rp_error *err)
+int rp_registry_open(const struct rp_config *config, struct rp_registry **out, struct rp_error *err)
 {
     const char *username = config->registry.username, *ca_file = config->registry.ca_file;
     const struct rp_registry_options options = {

@@ -183,8 +183,9 @@ int rp_schema_parse(struct rp_bytes json, struct rp_schema *out, struct rp_error
 {
     *out = (struct rp_schema){0};
     if (json.len > RP_SCHEMA_MAX_BYTES)
-        return rp_fail(err, RP_E_SCHEMA, RP_POISON, "the schema has %zu bytes, over the limit of %u",
-                       json.len, RP_SCHEMA_MAX_BYTES);
+        return rp_fail(err, RP_E_SCHEMA, RP_POISON,
+                       "the schema has %zu bytes, over the limit of %u", json.len,
+                       RP_SCHEMA_MAX_BYTES);
     if (json.len == 0)
         return rp_fail(err, RP_E_SCHEMA, RP_POISON, "the schema is empty");
     if (check_depth(json, err) != 0)

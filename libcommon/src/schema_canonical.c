@@ -38,7 +38,8 @@ static int put_record(struct rp_buf *out, avro_schema_t type, struct rp_error *e
         if (put(out, i == 0 ? "{\"name\":\"" : ",{\"name\":\"", err) != 0 ||
             put(out, avro_schema_record_field_name(type, (int)i), err) != 0 ||
             put(out, "\",\"type\":", err) != 0 ||
-            rp_schema_canonical(avro_schema_record_field_get_by_index(type, (int)i), out, err) != 0 ||
+            rp_schema_canonical(avro_schema_record_field_get_by_index(type, (int)i), out, err) !=
+                0 ||
             put(out, "}", err) != 0)
             return -1;
     }

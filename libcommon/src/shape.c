@@ -4,7 +4,7 @@
 #include "dead_letter.h"
 
 #define FIELDS(table) .n_fields = sizeof(table) / sizeof(table)[0], .fields = (table)
-#define AT(s, member)  .at = offsetof(struct s, member)
+#define AT(s, member) .at = offsetof(struct s, member)
 
 static const struct rp_shape_field header_fields[] = {
     {"key", RP_SHAPE_STRING, AT(rp_header, key)},

@@ -39,7 +39,7 @@ static inline bool rp_shape_has_default(const struct rp_shape_field *field)
     return field->nullable || field->type == RP_SHAPE_ARRAY;
 }
 
-extern const struct rp_shape rp_failed_task_shape;  /* of struct rp_failed_task */
+extern const struct rp_shape rp_failed_task_shape; /* of struct rp_failed_task */
 extern const struct rp_shape rp_dead_letter_shape; /* of struct rp_dead_letter */
 
 #endif

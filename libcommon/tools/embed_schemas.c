@@ -50,8 +50,8 @@ static int embed(FILE *out, const char *path, struct rp_error *err)
         (void)rp_fail_in(err, "%s", path);
         goto done;
     }
-    (void)fprintf(out, "    {\"%s\", UINT64_C(0x%016" PRIx64 "),\n",
-                  avro_schema_name(schema.root), fingerprint);
+    (void)fprintf(out, "    {\"%s\", UINT64_C(0x%016" PRIx64 "),\n", avro_schema_name(schema.root),
+                  fingerprint);
     write_literal(out, rp_buf_bytes(&json));
     (void)fputs("},\n", out);
     rc = 0;

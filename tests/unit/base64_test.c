@@ -74,10 +74,8 @@ static void what_is_no_base64_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_vectors_of_rfc_4648_decode),
-        cmocka_unit_test(padding_may_be_left_out),
-        cmocka_unit_test(both_alphabets_decode),
-        cmocka_unit_test(broken_lines_decode),
+        cmocka_unit_test(the_vectors_of_rfc_4648_decode), cmocka_unit_test(padding_may_be_left_out),
+        cmocka_unit_test(both_alphabets_decode),          cmocka_unit_test(broken_lines_decode),
         cmocka_unit_test(what_is_no_base64_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,9 +87,9 @@ static void a_dead_letter_goes_there_and_back(void **state)
         letter->reason = reason;
         f->buf.len = 0;
         assert_int_equal(rp_dead_letter_encode(letter, &f->buf, &f->err), 0);
-        assert_int_equal(rp_codec_decode_dead_letter(f->codec, rp_buf_bytes(&f->buf), &f->arena,
-                                                     &back, &f->err),
-                         0);
+        assert_int_equal(
+            rp_codec_decode_dead_letter(f->codec, rp_buf_bytes(&f->buf), &f->arena, &back, &f->err),
+            0);
         assert_letter_equal(letter, &back);
     }
 }
@@ -100,9 +100,8 @@ static void a_reason_that_is_none_is_other(void **state)
     struct rp_dead_letter letter = sample_letter(), back;
     letter.reason = RP_N_REASONS;
     assert_int_equal(rp_dead_letter_encode(&letter, &f->buf, &f->err), 0);
-    assert_int_equal(rp_codec_decode_dead_letter(f->codec, rp_buf_bytes(&f->buf), &f->arena, &back,
-                                                 &f->err),
-                     0);
+    assert_int_equal(
+        rp_codec_decode_dead_letter(f->codec, rp_buf_bytes(&f->buf), &f->arena, &back, &f->err), 0);
     assert_int_equal(back.reason, RP_OTHER);
 }
 
@@ -205,9 +204,8 @@ static void strings_that_are_not_utf8_are_repaired_when_encoded(void **state)
     task.error_message = (struct rp_bytes){"a\xff\xe2\x82z\xed\xa0\x80", 8};
     encode(f, &task);
     assert_int_equal(decode(f, rp_buf_bytes(&f->buf), &back), 0);
-    assert_bytes_equal(back.error_message,
-                       rp_str("a\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDz"
-                              "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"));
+    assert_bytes_equal(back.error_message, rp_str("a\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDz"
+                                                  "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"));
 }
 
 static void strings_that_are_not_utf8_are_decoded_as_they_are(void **state)

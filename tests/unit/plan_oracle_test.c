@@ -36,8 +36,6 @@ static size_t pick(struct world *w, size_t n)
     return (size_t)rp_rng_between(&w->rng, 0, (int64_t)n - 1);
 }
 
-
-
 static void put(struct world *w, const char *fmt, ...) RP_PRINTF(2, 3);
 
 static void put(struct world *w, const char *fmt, ...)
@@ -53,7 +51,7 @@ static void put(struct world *w, const char *fmt, ...)
 /* A type of which we know nothing. */
 static void put_foreign_type(struct world *w, int depth)
 {
-    static const char *const simple[] = {"null", "boolean", "int",   "long",
+    static const char *const simple[] = {"null",  "boolean", "int",   "long",
                                          "float", "double",  "bytes", "string"};
     switch (depth == 0 ? 0 : rp_rng_between(&w->rng, 0, 7)) {
     case 1:
@@ -135,7 +133,11 @@ static void put_type(struct world *w, const struct rp_shape_field *f)
     int64_t how = chance(w, f->nullable ? 75 : 25) ? rp_rng_between(&w->rng, 1, 3) : 0;
     put(w, "%s", how == 1 ? "[\"null\"," : how == 2 ? "[" : how == 3 ? "[\"boolean\"," : "");
     put_core_type(w, f);
-    put(w, "%s", how == 1 ? "]" : how == 2 ? ",\"null\"]" : how == 3 ? ",\"null\",\"double\"]" : "");
+    put(w, "%s",
+        how == 1   ? "]"
+        : how == 2 ? ",\"null\"]"
+        : how == 3 ? ",\"null\",\"double\"]"
+                   : "");
 }
 
 static void put_record(struct world *w, const struct rp_shape *shape)
@@ -167,7 +169,6 @@ static void put_record(struct world *w, const struct rp_shape *shape)
     }
     put(w, "]}");
 }
-
 
 static void fill(struct world *w, avro_value_t *v, const struct rp_shape_field *f,
                  const struct rp_shape *shape);
@@ -283,7 +284,8 @@ static void fill(struct world *w, avro_value_t *v, const struct rp_shape_field *
         rc = avro_value_set_fixed(v, (void *)fixed, (size_t)avro_schema_fixed_size(schema));
         break;
     case AVRO_ENUM:
-        rc = avro_value_set_enum(v, (int)pick(w, (size_t)avro_schema_enum_number_of_symbols(schema)));
+        rc = avro_value_set_enum(v,
+                                 (int)pick(w, (size_t)avro_schema_enum_number_of_symbols(schema)));
         break;
     case AVRO_UNION:
         fill_union(w, v, f, shape);
@@ -297,7 +299,6 @@ static void fill(struct world *w, avro_value_t *v, const struct rp_shape_field *
     }
     assert_int_equal(rc, 0);
 }
-
 
 static void assert_agrees(const struct rp_shape *shape, avro_value_t *v, const uint8_t *base);
 
@@ -364,8 +365,8 @@ static void assert_field_agrees(const struct rp_shape_field *f, avro_value_t *v,
     switch (f->type) {
     case RP_SHAPE_STRING:
     case RP_SHAPE_BYTES:
-        assert_true(rp_bytes_equal(*(const struct rp_bytes *)at,
-                                   v == NULL ? RP_NULL_BYTES : text_of(v)));
+        assert_true(
+            rp_bytes_equal(*(const struct rp_bytes *)at, v == NULL ? RP_NULL_BYTES : text_of(v)));
         break;
     case RP_SHAPE_INT:
         assert_int_equal(*(const int32_t *)at, number_of(v));
@@ -406,7 +407,6 @@ static void assert_agrees(const struct rp_shape *shape, avro_value_t *v, const u
     }
 }
 
-
 static void check_record(struct world *w, const struct rp_plan *plan, avro_value_iface_t *class,
                          const struct rp_shape *shape)
 {
@@ -437,9 +437,9 @@ static void check_record(struct world *w, const struct rp_plan *plan, avro_value
         fail_msg("%s\n%.*s", err.text, (int)w->json.len, (const char *)w->json.data);
     assert_agrees(shape, &read, (const uint8_t *)&out);
     for (size_t cut = 1; cut < n; cut += 1 + n / 20)
-        assert_int_equal(rp_plan_run(plan, (struct rp_bytes){w->bytes.data, n - cut}, 0, &w->arena,
-                                     &out, &err),
-                         -1);
+        assert_int_equal(
+            rp_plan_run(plan, (struct rp_bytes){w->bytes.data, n - cut}, 0, &w->arena, &out, &err),
+            -1);
     avro_value_decref(&written);
     avro_value_decref(&read);
 }

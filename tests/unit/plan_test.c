@@ -18,11 +18,15 @@
     "{\"name\":\"attempt\",\"type\":" attempt "},"                                                 \
     "{\"name\":\"error\",\"type\":{\"type\":\"record\",\"name\":\"Error\",\"fields\":["            \
     "{\"name\":\"class\",\"type\":\"string\"},{\"name\":\"message\",\"type\":\"string\"}]}},"      \
-    "{\"name\":\"source\",\"type\":\"string\"},{\"name\":\"failed_at\",\"type\":\"long\"}" more "]}"
+    "{\"name\":\"source\",\"type\":\"string\"},{\"name\":\"failed_at\",\"type\":\"long\"}" more    \
+    "]}"
 #define WRITER(more) WRITER_OF("FailedTask", "\"int\"", more)
 
 /* What it writes, up to the further fields. */
-#define RECORD "\x02t\x12" "data-sync\x02\x02" "E\0\0\0"
+#define RECORD                                                                                     \
+    "\x02t\x12"                                                                                    \
+    "data-sync\x02\x02"                                                                            \
+    "E\0\0\0"
 
 struct fixture {
     struct rp_plan *plan;
@@ -113,7 +117,9 @@ static void fields_of_a_newer_writer_are_skipped(void **state)
         f, WRITER(",{\"name\":\"labels\",\"type\":{\"type\":\"map\",\"values\":\"long\"}},"
                   "{\"name\":\"score\",\"type\":\"double\"},"
                   "{\"name\":\"source2\",\"type\":[\"null\",\"string\"],\"default\":null}"));
-    assert_reads(f, RUN(f, RECORD "\x02\x02k\x08\0" "12345678" "\x02\x04zz"));
+    assert_reads(f, RUN(f, RECORD "\x02\x02k\x08\0"
+                                  "12345678"
+                                  "\x02\x04zz"));
     assert_task_equal(&f->task, &expected);
 }
 
@@ -121,8 +127,14 @@ static void a_map_in_blocks_of_stated_size_is_skipped(void **state)
 {
     struct fixture *f = *state;
     assert_compiles(f, WRITER(",{\"name\":\"m\",\"type\":{\"type\":\"map\",\"values\":\"int\"}}"));
-    assert_reads(f, RUN(f, RECORD "\x03\x0c\x02" "a\x02\x02" "b\x04\0"));
-    assert_poison(f, RUN(f, RECORD "\x03\x7e\x02" "a\x02\x02" "b\x04\0"), "a block of 63 bytes");
+    assert_reads(f, RUN(f, RECORD "\x03\x0c\x02"
+                                  "a\x02\x02"
+                                  "b\x04\0"));
+    assert_poison(f,
+                  RUN(f, RECORD "\x03\x7e\x02"
+                                "a\x02\x02"
+                                "b\x04\0"),
+                  "a block of 63 bytes");
 }
 
 static void an_int_is_promoted_to_a_time(void **state)
@@ -143,9 +155,13 @@ static void an_int_of_more_than_32_bits_is_refused(void **state)
 {
     struct fixture *f = *state;
     assert_compiles(f, WRITER(""));
-    assert_poison(f, RUN(f, "\x02t\x02y\x80\x80\x80\x80\x10\x02" "E\0\0\0"),
+    assert_poison(f,
+                  RUN(f, "\x02t\x02y\x80\x80\x80\x80\x10\x02"
+                         "E\0\0\0"),
                   "byte 4: attempt: 2147483648 is no 32-bit number");
-    assert_poison(f, RUN(f, "\x02t\x02y\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02" "E\0\0\0"),
+    assert_poison(f,
+                  RUN(f, "\x02t\x02y\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02"
+                         "E\0\0\0"),
                   "byte 4: attempt: a number of more than 64 bits");
 }
 
@@ -164,17 +180,20 @@ static void null_where_a_value_must_be_is_refused(void **state)
 {
     struct fixture *f = *state;
     assert_compiles(f, WRITER_OF("FailedTask", "[\"null\",\"int\"]", ""));
-    assert_reads(f, RUN(f, "\x02t\x02y\x02\x06\x02" "E\0\0\0"));
+    assert_reads(f, RUN(f, "\x02t\x02y\x02\x06\x02"
+                           "E\0\0\0"));
     assert_int_equal(f->task.attempt, 3);
-    assert_poison(f, RUN(f, "\x02t\x02y\0\x02" "E\0\0\0"), "attempt: a branch");
+    assert_poison(f,
+                  RUN(f, "\x02t\x02y\0\x02"
+                         "E\0\0\0"),
+                  "attempt: a branch");
     assert_incompatible(f, WRITER_OF("FailedTask", "\"null\"", ""), "attempt: is null");
 }
 
 static void a_field_without_default_must_be_there(void **state)
 {
-    assert_incompatible(
-        *state, "{\"type\":\"record\",\"name\":\"FailedTask\",\"fields\":[]}",
-        "task_id: is not in the writer's schema, and has no default");
+    assert_incompatible(*state, "{\"type\":\"record\",\"name\":\"FailedTask\",\"fields\":[]}",
+                        "task_id: is not in the writer's schema, and has no default");
     assert_incompatible(*state,
                         WRITER(",{\"name\":\"headers\",\"type\":{\"type\":\"array\",\"items\":"
                                "{\"type\":\"record\",\"name\":\"Header\",\"fields\":[]}}}"),
@@ -185,7 +204,19 @@ static void another_record_is_not_ours(void **state)
 {
     assert_incompatible(*state, WRITER_OF("Invoice", "\"int\"", ""),
                         "record Invoice is no FailedTask");
-    assert_incompatible(*state, "\"string\"", "of type string, no record");
+    assert_incompatible(*state, "\"string\"",
+                        "the writer's schema is of type string, no FailedTask");
+}
+
+static void a_union_may_hold_the_record(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_failed_task expected = plain_task();
+    assert_compiles(f, "[\"null\"," WRITER("") ",\"string\"]");
+    assert_reads(f, RUN(f, "\x02" RECORD));
+    assert_task_equal(&f->task, &expected);
+    assert_poison(f, RUN(f, "\x00"), "byte 1: FailedTask: a branch of the union that has no place");
+    assert_incompatible(f, "[\"null\",\"int\"]", "of type int, no FailedTask");
 }
 
 static void the_namespace_does_not_matter(void **state)
@@ -203,7 +234,8 @@ static void an_unknown_reason_is_other(void **state)
         "\"OVERSIZED\",\"MOON_PHASE\"]}},{\"name\":\"attempts\",\"type\":\"int\"},"
         "{\"name\":\"decided_at\",\"type\":\"long\"},{\"name\":\"topic\",\"type\":\"string\"},"
         "{\"name\":\"partition\",\"type\":\"int\"},{\"name\":\"offset\",\"type\":\"int\"}]}";
-    static const char known[] = "\0\0\0\0\0\0", unknown[] = "\x02\0\0\0\0\0", bad[] = "\x04\0\0\0\0\0";
+    static const char known[] = "\0\0\0\0\0\0", unknown[] = "\x02\0\0\0\0\0",
+                      bad[] = "\x04\0\0\0\0\0";
     assert_int_equal(compile(f, json, &rp_dead_letter_shape), 0);
     assert_int_equal(
         rp_plan_run(f->plan, (struct rp_bytes){known, 6}, 0, &f->arena, &letter, &f->err), 0);
@@ -211,7 +243,8 @@ static void an_unknown_reason_is_other(void **state)
     assert_int_equal(
         rp_plan_run(f->plan, (struct rp_bytes){unknown, 6}, 0, &f->arena, &letter, &f->err), 0);
     assert_int_equal(letter.reason, RP_OTHER);
-    assert_poison(f, rp_plan_run(f->plan, (struct rp_bytes){bad, 6}, 0, &f->arena, &letter, &f->err),
+    assert_poison(f,
+                  rp_plan_run(f->plan, (struct rp_bytes){bad, 6}, 0, &f->arena, &letter, &f->err),
                   "byte 0: reason: symbol 2 of 2");
 }
 
@@ -231,7 +264,8 @@ static void recursive_data_is_skipped_but_not_without_end(void **state)
 static void items_without_bytes_take_no_time(void **state)
 {
     struct fixture *f = *state;
-    assert_compiles(f, WRITER(",{\"name\":\"x\",\"type\":{\"type\":\"array\",\"items\":\"null\"}}"));
+    assert_compiles(f,
+                    WRITER(",{\"name\":\"x\",\"type\":{\"type\":\"array\",\"items\":\"null\"}}"));
     assert_reads(f, RUN(f, RECORD "\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\0"));
     assert_compiles(f, WRITER(",{\"name\":\"x\",\"type\":{\"type\":\"array\",\"items\":"
                               "{\"type\":\"fixed\",\"name\":\"F\",\"size\":0}}}"));
@@ -249,8 +283,15 @@ static void a_schema_that_doubles_makes_a_small_plan(void **state)
                               ",{\"name\":\"f%d\",\"type\":[\"null\",{\"type\":\"record\","
                               "\"name\":\"R%d\",\"fields\":[{\"name\":\"a\",\"type\":\"%s%.0d\"},"
                               "{\"name\":\"b\",\"type\":\"%s%.0d\"}]}]}",
-                              i, i, i == 0 ? "int" : i == 1 ? "R0" : "R", i < 2 ? 0 : i - 1,
-                              i == 0 ? "int" : i == 1 ? "R0" : "R", i < 2 ? 0 : i - 1);
+                              i, i,
+                              i == 0   ? "int"
+                              : i == 1 ? "R0"
+                                       : "R",
+                              i < 2 ? 0 : i - 1,
+                              i == 0   ? "int"
+                              : i == 1 ? "R0"
+                                       : "R",
+                              i < 2 ? 0 : i - 1);
     (void)snprintf(json + n, sizeof json - n, "]}");
     assert_compiles(f, json);
     char bytes[64] = RECORD;
@@ -275,6 +316,7 @@ int main(void)
         PLAN_TEST(null_where_a_value_must_be_is_refused),
         PLAN_TEST(a_field_without_default_must_be_there),
         PLAN_TEST(another_record_is_not_ours),
+        PLAN_TEST(a_union_may_hold_the_record),
         PLAN_TEST(the_namespace_does_not_matter),
         PLAN_TEST(an_unknown_reason_is_other),
         PLAN_TEST(recursive_data_is_skipped_but_not_without_end),

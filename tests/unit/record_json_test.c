@@ -68,10 +68,10 @@ static void defaults_may_be_left_out(void **state)
 static void defaults_may_be_null(void **state)
 {
     struct rp_failed_task expected = plain_task();
-    struct rp_failed_task task = read_task(
-        *state, rp_str(TIMED(", \"target\": null, \"key\": null, \"payload\": null, "
-                             "\"payload_json\": null, \"headers\": null, "
-                             "\"first_failed_at\": null") "\n"));
+    struct rp_failed_task task =
+        read_task(*state, rp_str(TIMED(", \"target\": null, \"key\": null, \"payload\": null, "
+                                       "\"payload_json\": null, \"headers\": null, "
+                                       "\"first_failed_at\": null") "\n"));
     assert_task_equal(&task, &expected);
 }
 
@@ -83,7 +83,8 @@ static void a_full_event_is_read(void **state)
         rp_str("{\"task_id\": \"order-4711\", \"task_type\": \"payment\", "
                "\"target\": \"orders-charge\", \"key\": \"awB5\", "
                "\"payload\": \"eyJhbW91bnQiOiAxMC4xMH0=\", \"headers\": ["
-               "{\"key\": \"trace\", \"value\": \"AP8=\"}, {\"key\": \"empty\", \"value_text\": \"\"}, "
+               "{\"key\": \"trace\", \"value\": \"AP8=\"}, {\"key\": \"empty\", \"value_text\": "
+               "\"\"}, "
                "{\"key\": \"none\"}], \"attempt\": 2, \"error\": {"
                "\"class\": \"com.example.PaymentException\", "
                "\"message\": \"card gateway \\u20ac: no answer\", \"category\": \"TIMEOUT\", "
@@ -119,10 +120,9 @@ static void bytes_may_be_text(void **state)
 
 static void numbers_may_be_written_as_scripts_write_them(void **state)
 {
-    struct rp_failed_task task = read_task(
-        *state,
-        rp_str(TASK(", \"attempt\": \"3\", \"failed_at\": 1732147260123.75, "
-                    "\"first_failed_at\": \"1732147200000\"")));
+    struct rp_failed_task task =
+        read_task(*state, rp_str(TASK(", \"attempt\": \"3\", \"failed_at\": 1732147260123.75, "
+                                      "\"first_failed_at\": \"1732147200000\"")));
     assert_int_equal(task.attempt, 3);
     assert_int_equal(task.failed_at_ms, 1732147260123);
     assert_int_equal(task.first_failed_at_ms, 1732147200000);
@@ -154,7 +154,8 @@ static void what_does_not_fit_says_the_field(void **state)
     assert_refused(*state, TASK(", \"attempt\": null"), "attempt: must not be null");
     assert_refused(*state, TASK(", \"attempt\": 1.5"), "attempt: expected a whole number");
     assert_refused(*state, TASK(", \"attempt\": true"), "found a boolean");
-    assert_refused(*state, TASK(", \"attempt\": 2147483648"), "attempt: 2147483648 is out of range");
+    assert_refused(*state, TASK(", \"attempt\": 2147483648"),
+                   "attempt: 2147483648 is out of range");
     assert_refused(*state, TASK(", \"attempt\": 1, \"failed_at\": \"soon\""),
                    "failed_at: 'soon' is no time");
     assert_refused(*state, TIMED(", \"target\": 1"), "target: expected a string, found a number");
@@ -191,9 +192,9 @@ static void every_truncation_is_refused_and_no_flipped_byte_crashes(void **state
     struct rp_failed_task task;
     rp_rng_init(&rng, 4);
     for (size_t n = 1; n < sizeof json - 1; n++)
-        assert_int_equal(rp_codec_decode_task(f->codec, (struct rp_bytes){json, n}, &f->arena,
-                                              &task, &f->err),
-                         -1);
+        assert_int_equal(
+            rp_codec_decode_task(f->codec, (struct rp_bytes){json, n}, &f->arena, &task, &f->err),
+            -1);
     size_t refused = 0;
     for (int i = 0; i < 20000; i++) {
         char *copy = malloc(sizeof json - 1);
@@ -210,9 +211,12 @@ static void every_truncation_is_refused_and_no_flipped_byte_crashes(void **state
 }
 
 #define LETTER(reason)                                                                             \
-    "{\"task\": " TIMED(", \"payload_json\": {\"a\":1}") ", \"raw\": null, "                         \
-    "\"reason\": \"" reason "\", \"attempts\": 2, \"decided_at\": 5, \"topic\": \"t\", "              \
-    "\"partition\": 7, \"offset\": 9007199254740993}"
+    "{\"task\": " TIMED(                                                                           \
+        ", \"payload_json\": {\"a\":1}") ", \"raw\": null, "                                       \
+                                         "\"reason\": \"" reason                                   \
+                                         "\", \"attempts\": 2, \"decided_at\": 5, \"topic\": "     \
+                                         "\"t\", "                                                 \
+                                         "\"partition\": 7, \"offset\": 9007199254740993}"
 
 static void a_dead_letter_is_read(void **state)
 {

@@ -86,9 +86,8 @@ static int set_up(void **state)
     *state = f;
     (void)pthread_mutex_init(&f->lock, NULL);
     (void)pthread_cond_init(&f->changed, NULL);
-    f->server = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0, NULL, NULL, answer, f,
-        MHD_OPTION_SOCK_ADDR, &any, MHD_OPTION_END);
+    f->server = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0,
+                                 NULL, NULL, answer, f, MHD_OPTION_SOCK_ADDR, &any, MHD_OPTION_END);
     if (f->server == NULL)
         return -1;
     (void)snprintf(f->url, sizeof f->url, "http://127.0.0.1:%u",
@@ -340,8 +339,7 @@ static void the_codec_reads_the_confluent_format(void **state)
     assert_int_equal(rp_codec_new(f->registry, &codec, &f->err), 0);
 
     say(f, 503, "");
-    assert_int_equal(
-        rp_codec_decode_task(codec, rp_buf_bytes(&value), &arena, &back, &f->err), -1);
+    assert_int_equal(rp_codec_decode_task(codec, rp_buf_bytes(&value), &arena, &back, &f->err), -1);
     assert_int_equal(f->err.cls, RP_RETRIABLE);
     test_mono_ms += 1000;
     say(f, 200, body);
@@ -367,8 +365,8 @@ static void a_schema_that_is_not_ours_makes_its_records_poison(void **state)
     assert_int_equal(rp_codec_new(f->registry, &codec, &f->err), 0);
     say(f, 200, "{\"schema\": \"\\\"string\\\"\"}");
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(
-            rp_codec_decode_task(codec, rp_buf_bytes(&value), &arena, &back, &f->err), -1);
+        assert_int_equal(rp_codec_decode_task(codec, rp_buf_bytes(&value), &arena, &back, &f->err),
+                         -1);
         assert_int_equal(f->err.cls, RP_POISON);
         assert_non_null(strstr(f->err.text, "schema id 8: the writer's schema is of type string"));
     }

@@ -93,7 +93,8 @@ static json_t *json_of_field(const struct rp_shape_field *f, const char *base)
     case RP_SHAPE_LONG:
         return json_integer(*(const int64_t *)at);
     case RP_SHAPE_TIME:
-        return *(const int64_t *)at == RP_NO_TIME ? json_null() : json_integer(*(const int64_t *)at);
+        return *(const int64_t *)at == RP_NO_TIME ? json_null()
+                                                  : json_integer(*(const int64_t *)at);
     case RP_SHAPE_REASON:
         return json_string(rp_reason_name(*(const enum rp_reason *)at));
     case RP_SHAPE_RECORD:
