@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "params.h"
+#include "suggest.h"
 #include "units.h"
 
 /* What a worker sets itself, or what a promise hangs on. */
@@ -24,6 +25,7 @@ static const struct rule {
      {"false"},
      false,
      "offsets are committed with what they stand for"},
+    {"allow.auto.create.topics", {"false"}, false, "a target that is not there must be told"},
     {"auto.offset.reset", {"earliest", "smallest"}, false, "no task is passed over"},
     {"isolation.level", {"read_committed"}, true, "aborted records must not be read"},
     {"enable.idempotence", {"true"}, true, "transactions need it"},
@@ -57,36 +59,31 @@ static void clear(struct rp_properties *list)
 }
 
 /* librdkafka lists its properties, aliases too, only as a table for people: a line begins with the
- * name and " |". Returns the names' number; `table` holds them. */
-static size_t list_names(char **table, const char **names, size_t max)
+ * name, and has a bar. */
+static void suggest_property(char *table, struct rp_suggestion *s)
 {
-    size_t len, n = 0;
     char *rest = NULL;
-    FILE *out = open_memstream(table, &len);
-    if (out == NULL)
-        return 0;
-    rd_kafka_conf_properties_show(out);
-    if (fclose(out) != 0)
-        return 0;
-    for (char *line = strtok_r(*table, "\n", &rest); line != NULL && n < max;
-         line = strtok_r(NULL, "\n", &rest)) {
-        size_t name = strcspn(line, " ");
-        if (strchr(line, '|') != NULL && name > 0) {
-            line[name] = '\0';
-            names[n++] = line;
+    for (char *line = strtok_r(table, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest))
+        if (strchr(line, '|') != NULL) {
+            line[strcspn(line, " ")] = '\0';
+            rp_suggest(s, line);
         }
-    }
-    return n;
 }
 
 static void note_unknown(struct rp_doc *doc, const yaml_node_t *key_node, const char *name)
 {
-    const char *names[600];
+    struct rp_suggestion s = {.wrong = name};
     char *table = NULL, hint[RP_HINT_TEXT];
-    size_t n = list_names(&table, names, sizeof names / sizeof *names);
-    rp_params_hint(name, names, n, hint);
+    size_t len;
+    FILE *out = open_memstream(&table, &len);
+    if (out != NULL) {
+        rd_kafka_conf_properties_show(out);
+        if (fclose(out) == 0)
+            suggest_property(table, &s);
+    }
     rp_doc_fault(doc, key_node, "librdkafka %s has no such property%s", rd_kafka_version_str(),
-                 hint);
+                 rp_suggestion_hint(&s, hint));
     free(table);
 }
 
@@ -176,28 +173,42 @@ static void check_property(struct rp_doc *doc, const yaml_node_t *node,
     }
 }
 
+/* A transaction that lingers longer than the broker lets it live is aborted, every time. */
+static void check_timeout(struct rp_doc *doc, const yaml_node_t *node,
+                          const struct rp_property *property, const struct rp_config *config)
+{
+    const struct rp_service_config *services[] = {&config->router, &config->delayer};
+    int64_t timeout_ms;
+    if (strcmp(property->name, "transaction.timeout.ms") != 0 ||
+        !rp_parse_int(property->value, &timeout_ms))
+        return;
+    for (size_t i = 0; i < sizeof services / sizeof *services; i++)
+        if (services[i]->linger_ms >= timeout_ms)
+            rp_doc_fault(doc, node, "must be longer than %s.linger", i == 0 ? "router" : "delayer");
+}
+
 static void check_list(struct rp_doc *doc, const yaml_node_t *section,
-                       const struct rp_properties *list, bool exactly_once)
+                       const struct rp_properties *list, const struct rp_config *config)
 {
     for (size_t i = 0; i < list->n; i++) {
         size_t mark = rp_doc_enter(doc, list->items[i].name);
-        check_property(doc, rp_doc_get(doc, section, list->items[i].name), &list->items[i],
-                       exactly_once);
+        const yaml_node_t *node = rp_doc_get(doc, section, list->items[i].name);
+        check_property(doc, node, &list->items[i], config->guarantee == RP_EXACTLY_ONCE);
+        check_timeout(doc, node, &list->items[i], config);
         rp_doc_leave(doc, mark);
     }
 }
 
 void rp_config_kafka_check(struct rp_doc *doc, const struct rp_config *config)
 {
-    bool exactly_once = config->guarantee == RP_EXACTLY_ONCE;
     const yaml_node_t *kafka = rp_doc_get(doc, rp_doc_root(doc), "kafka");
     size_t mark = rp_doc_enter(doc, "kafka");
-    check_list(doc, kafka, &config->kafka.common, exactly_once);
+    check_list(doc, kafka, &config->kafka.common, config);
     size_t inner = rp_doc_enter(doc, "consumer");
-    check_list(doc, rp_doc_get(doc, kafka, "consumer"), &config->kafka.consumer, exactly_once);
+    check_list(doc, rp_doc_get(doc, kafka, "consumer"), &config->kafka.consumer, config);
     rp_doc_leave(doc, inner);
     inner = rp_doc_enter(doc, "producer");
-    check_list(doc, rp_doc_get(doc, kafka, "producer"), &config->kafka.producer, exactly_once);
+    check_list(doc, rp_doc_get(doc, kafka, "producer"), &config->kafka.producer, config);
     rp_doc_leave(doc, inner);
     rp_doc_leave(doc, mark);
 }

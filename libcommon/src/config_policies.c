@@ -6,6 +6,7 @@
 
 #include "glob.h"
 #include "policies.h"
+#include "suggest.h"
 #include "units.h"
 
 #define MAX_NAME     256
@@ -243,13 +244,11 @@ static void check_lists(struct rp_doc *doc, const yaml_node_t *node, const struc
 static void note_unknown_category(struct rp_doc *doc, const yaml_node_t *node,
                                   const struct rp_policies *p, const char *name)
 {
-    const char *names[128];
+    struct rp_suggestion s = {.wrong = name};
     char hint[RP_HINT_TEXT];
-    size_t n = 0;
-    for (; n < p->n_categories && n < 128; n++)
-        names[n] = p->categories[n].category.name;
-    rp_params_hint(name, names, n, hint);
-    rp_doc_fault(doc, node, "there is no such category%s", hint);
+    for (size_t i = 0; i < p->n_categories; i++)
+        rp_suggest(&s, p->categories[i].category.name);
+    rp_doc_fault(doc, node, "there is no such category%s", rp_suggestion_hint(&s, hint));
 }
 
 static void finish_overrides(struct rp_doc *doc, const yaml_node_t *node,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suggest.h"
 #include "units.h"
 
 #define MAX_PARAMS 32
@@ -97,44 +98,6 @@ void rp_params_expected(const struct rp_param *p, char out[RP_EXPECTED_TEXT])
 {
     out[0] = '\0';
     append_expected(out, p);
-}
-
-/* Levenshtein's distance, by rows; words longer than a row are far from everything. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[64], n = strlen(b);
-    if (n >= 64 || strlen(a) >= 64)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            best = best < row[j] + 1 ? best : row[j] + 1;
-            row[j] = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
-        }
-    }
-    return row[n];
-}
-
-void rp_params_hint(const char *word, const char *const *candidates, size_t n,
-                    char out[RP_HINT_TEXT])
-{
-    const char *best = NULL;
-    size_t near = strlen(word) / 3 + 2; /* beyond that it is another word */
-    for (size_t i = 0; i < n; i++) {
-        size_t d = distance(word, candidates[i]);
-        if (d < near) {
-            near = d;
-            best = candidates[i];
-        }
-    }
-    out[0] = '\0';
-    if (best != NULL)
-        (void)snprintf(out, RP_HINT_TEXT, " (did you mean %s?)", best);
 }
 
 static void *field_of(const struct rp_param *p, void *base)
@@ -388,13 +351,11 @@ struct reading {
 static void note_unknown(struct rp_doc *doc, const yaml_node_t *key_node, const char *key,
                          const struct rp_param *params)
 {
-    const char *names[MAX_PARAMS];
+    struct rp_suggestion s = {.wrong = key};
     char hint[RP_HINT_TEXT];
-    size_t n = 0;
-    for (; params[n].key != NULL; n++)
-        names[n] = params[n].key;
-    rp_params_hint(key, names, n, hint);
-    rp_doc_fault(doc, key_node, "there is no such parameter%s", hint);
+    for (; params->key != NULL; params++)
+        rp_suggest(&s, params->key);
+    rp_doc_fault(doc, key_node, "there is no such parameter%s", rp_suggestion_hint(&s, hint));
 }
 
 static void read_pair(struct rp_doc *doc, const char *key, const yaml_node_t *key_node,

@@ -76,11 +76,6 @@ typedef void rp_pair_fn(struct rp_doc *doc, const char *key, const yaml_node_t *
 void rp_params_each(struct rp_doc *doc, const yaml_node_t *map, size_t max, rp_pair_fn *each,
                     void *opaque);
 
-/* " (did you mean workers?)", or "" where no candidate is near. */
-#define RP_HINT_TEXT 96
-void rp_params_hint(const char *word, const char *const *candidates, size_t n,
-                    char out[RP_HINT_TEXT]);
-
 /* What a parameter expects, for people: "a duration from 100ms to 1h (500ms, 1s, 15m)". */
 #define RP_EXPECTED_TEXT 320
 void rp_params_expected(const struct rp_param *param, char out[RP_EXPECTED_TEXT]);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suggest.h"
+
 /* What is left of argv. */
 struct words {
     char **next;
@@ -30,7 +32,7 @@ void cli_error(const char *fmt, ...)
     va_end(args);
 }
 
-static int bad_word(const char *what, const struct cli_suggestion *s, const char *dashes)
+static int bad_word(const char *what, const struct rp_suggestion *s, const char *dashes)
 {
     if (s->best != NULL)
         cli_error("unknown %s '%s': did you mean '%s%s'?", what, s->wrong, dashes, s->best);
@@ -77,12 +79,12 @@ const char *cli_value_at(const struct cli_args *args, const char *option, size_t
 static int unknown_option(const struct cli_command *c, const char *word)
 {
     char name[64];
-    struct cli_suggestion s = {.wrong = name};
+    struct rp_suggestion s = {.wrong = name};
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
     for (const struct cli_option *o = c->options; o != NULL && o->name != NULL; o++)
-        cli_suggest(&s, o->name);
-    cli_suggest(&s, "config");
-    cli_suggest(&s, "help");
+        rp_suggest(&s, o->name);
+    rp_suggest(&s, "config");
+    rp_suggest(&s, "help");
     s.wrong = word;
     return bad_word("option", &s, "--");
 }
@@ -191,13 +193,13 @@ static bool has_group(const struct cli_command *const *commands, const char *gro
 static int unknown_command(const struct cli_command *const *commands, const char *group,
                            const char *wrong)
 {
-    struct cli_suggestion s = {.wrong = wrong};
+    struct rp_suggestion s = {.wrong = wrong};
     for (; *commands != NULL; commands++) {
         const char *g = (*commands)->group;
         if (group == NULL)
-            cli_suggest(&s, g == NULL ? (*commands)->name : g);
+            rp_suggest(&s, g == NULL ? (*commands)->name : g);
         else if (g != NULL && strcmp(g, group) == 0)
-            cli_suggest(&s, (*commands)->name);
+            rp_suggest(&s, (*commands)->name);
     }
     return bad_word("command", &s, "");
 }

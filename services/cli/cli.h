@@ -63,14 +63,6 @@ void cli_help_command(FILE *out, const struct cli_command *command);
 void cli_help_group(FILE *out, const struct cli_command *const *commands, const char *group);
 void cli_help_all(FILE *out, const struct cli_command *const *commands);
 
-/* A word for "did you mean": offer `word` any number of times, then `best` is the nearest of them,
- * or NULL where none is near. */
-struct cli_suggestion {
-    const char *wrong, *best;
-    size_t distance;
-};
-void cli_suggest(struct cli_suggestion *s, const char *word);
-
 /* The value of an option, NULL where it was not given. The name must be one of the command's. */
 const char *cli_value(const struct cli_args *args, const char *option);
 /* Value number `n` (from 0) of an option that may come any number of times, NULL where there are

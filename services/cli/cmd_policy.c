@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "explain.h"
+#include "suggest.h"
 #include "units.h"
 
 /* "0.6" or "60%". -1: not given; false: neither. */
@@ -28,9 +29,9 @@ static bool check_category(const struct rp_config *config, const char *name)
 {
     if (name == NULL || rp_category_find(config->policies, rp_str(name)) != NULL)
         return true;
-    struct cli_suggestion s = {.wrong = name};
+    struct rp_suggestion s = {.wrong = name};
     for (size_t i = 0; i < config->policies->n_categories; i++)
-        cli_suggest(&s, config->policies->categories[i].category.name);
+        rp_suggest(&s, config->policies->categories[i].category.name);
     if (s.best != NULL)
         cli_error("there is no category '%s': did you mean '%s'?", name, s.best);
     else

@@ -207,6 +207,10 @@ static void settings_that_contradict_each_other_are_refused(void **state)
                   "2: router: linger must be shorter than drain\n");
     assert_faults("topics: {max_message_bytes: 100MiB}\n",
                   "1: delayer.memory: must be at least twice topics.max_message_bytes\n");
+    assert_faults("router: {linger: 2s}\nkafka: {producer: {transaction.timeout.ms: 2000}}\n",
+                  "2: kafka.producer.transaction.timeout.ms: must be longer than router.linger\n");
+    assert_faults("delayer: {linger: 2s}\nkafka: {transaction.timeout.ms: 1000}\n",
+                  "2: kafka.transaction.timeout.ms: must be longer than delayer.linger\n");
     assert_faults("tiers: []\n", "1: tiers: expected at least one tier\n");
     assert_faults("tiers: [60s, 1m]\n",
                   "1: tiers: expected ascending lengths, found 1m after 60s\n");
@@ -426,9 +430,10 @@ static void the_reference_names_every_parameter(void **state)
     assert_non_null(strstr(text, "delayer.prepare_ahead\n"
                                  "    a duration from 0 to 1s (500ms, 1s, 15m, 12h, 30d); default: "
                                  "10ms\n"));
-    assert_non_null(strstr(text, "policies.NAME.backoff.uniform.min\n"
-                                 "    a duration from 0 to 365d (500ms, 1s, 15m, 12h, 30d); must be "
-                                 "stated\n"));
+    assert_non_null(strstr(text,
+                           "policies.NAME.backoff.uniform.min\n"
+                           "    a duration from 0 to 365d (500ms, 1s, 15m, 12h, 30d); must be "
+                           "stated\n"));
     free(text);
 }
 

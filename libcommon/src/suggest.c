@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli.h"
+#include "suggest.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LONGEST 63u
@@ -24,7 +25,7 @@ static size_t distance(const char *a, const char *b)
     return row[n];
 }
 
-void cli_suggest(struct cli_suggestion *s, const char *word)
+void rp_suggest(struct rp_suggestion *s, const char *word)
 {
     size_t n = strlen(s->wrong), m = strlen(word);
     if (n == 0 || n > LONGEST || m > LONGEST)
@@ -36,4 +37,12 @@ void cli_suggest(struct cli_suggestion *s, const char *word)
         return;
     s->best = word;
     s->distance = d;
+}
+
+char *rp_suggestion_hint(const struct rp_suggestion *s, char out[RP_HINT_TEXT])
+{
+    out[0] = '\0';
+    if (s->best != NULL)
+        (void)snprintf(out, RP_HINT_TEXT, " (did you mean %s?)", s->best);
+    return out;
 }
