@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A million tasks wait in a tier: the log is the waiting room, so memory hardly notices."""
+
+import os
+import re
+import threading
+import time
+
+import contract
+from confluent_kafka import Producer
+from pipeline import now_ms
+
+TASKS = int(os.environ.get("REPRISE_MEMORY_TASKS", 1_000_000))
+PAYLOAD = 1024
+MIB = 1 << 20
+
+
+class Watch(threading.Thread):
+    """The most that a process was resident, by the kernel's count, in each phase."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.phase, self.most, self.over = pid, "waiting", {}, False
+
+    def resident(self):
+        with open(f"/proc/{self.pid}/status") as status:
+            return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) * 1024
+
+    def run(self):
+        while not self.over:
+            self.most[self.phase] = max(self.most.get(self.phase, 0), self.resident())
+            time.sleep(0.2)
+
+
+def park(pipeline, target, due_first, due_spread):
+    """Puts the tasks into retry-60s as the router does, due one after another."""
+    value = contract.single_object(
+        {
+            "task_id": "t",
+            "task_type": "work",
+            "target": target,
+            "payload": b"p" * PAYLOAD,
+            "attempt": 1,
+            "error": {"class": "TimeoutError", "message": "", "causes": []},
+            "source": "test",
+            "headers": [],
+            "failed_at": 1,
+        }
+    )
+    producer = Producer(
+        {
+            "bootstrap.servers": pipeline.kafka.bootstrap,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 200_000,
+        }
+    )
+    for i in range(TASKS):
+        headers = [
+            ("reprise-task-id", f"t-{i}"),
+            ("reprise-attempt", "2"),
+            ("reprise-due", str(due_first + i * due_spread // TASKS)),
+            ("reprise-target", target),
+            ("reprise-policy", "default"),
+            ("reprise-first-failed-at", "1"),
+        ]
+        while True:
+            try:
+                producer.produce(f"{pipeline.prefix}retry-60s", value, str(i), headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def test_a_million_waiting_tasks_cost_little_memory(new_pipeline):
+    pipeline = new_pipeline("memory", tiers=["1s", "10s", "60s"], log={"level": "info"})
+    target = pipeline.create_target("work", partitions=4)
+    (delayer,) = pipeline.start("delayer")
+    watch = Watch(delayer.process.pid)
+    watch.start()
+    due_first, due_spread = now_ms() + 100_000, 15_000
+    park(pipeline, target, due_first, due_spread)
+    assert now_ms() < due_first - 45_000, "too slow a machine: they were due before they waited"
+    # A tier is read a slack before its records can be due, and what is read is held.
+    time.sleep(2)
+    watch.phase = "due"
+    reader, seen, doubled, early = pipeline.reader(target), set(), 0, 0
+    deadline = time.monotonic() + 300
+    while len(seen) < TASKS and time.monotonic() < deadline:
+        for record in reader.poll(0.2):
+            headers = dict(record.headers)
+            task, due = headers["reprise-task-id"], int(headers["reprise-due"])
+            doubled += task in seen
+            early += record.received_ms < due
+            seen.add(task)
+        reader.records.clear()
+    watch.over = True
+    watch.join()
+    waiting, due = watch.most["waiting"] // MIB, watch.most["due"] // MIB
+    print(f"{TASKS} tasks of {PAYLOAD} B: resident {waiting} MiB while they waited, {due} MiB while due")
+    assert (len(seen), doubled, early) == (TASKS, 0, 0)
+    assert waiting < 64
+    assert due < 256
