@@ -163,7 +163,7 @@ class Pipeline:
                 "bootstrap.servers": kafka.bootstrap,
                 "consumer": {"session.timeout.ms": 6000},
             },
-            "topics": {"prefix": self.prefix, "partitions": 4},
+            "topics": {"prefix": self.prefix, "partitions": 6},
             "targets": {"allow": [self.target("*")]},
             "postgres": {"dsn": self.dsn},
             "log": {"level": "debug"},

@@ -143,7 +143,9 @@ class Load:
 
 @pytest.mark.timeout(240)
 def test_services_that_are_killed_lose_double_and_hurry_nothing(new_pipeline, rng):
-    pipeline = new_pipeline("kill-services", policies=POLICIES)
+    pipeline = new_pipeline(
+        "kill-services", policies=POLICIES, router={"workers": 2}, delayer={"workers": 2}
+    )
     load = Load(pipeline, rng)
     pipeline.start("router", "delayer", count=2)
     pipeline.start("archiver")
