@@ -89,11 +89,11 @@ def test_a_hangup_brings_new_policies_and_a_bad_file_leaves_the_old(pipeline, se
     never = {"default": {"retry": "never", "target": pipeline.create_target("handler")}}
     assert reload_with(pipeline, services["router"], policies=never) == "policies-reloaded"
     # The worker takes them up between two records.
-    wait_for(lambda: fail_once(pipeline) == "EXHAUSTED", "a decision by the new policies")
+    wait_for(lambda: fail_once(pipeline) == "NON_RETRYABLE", "a decision by the new policies")
     bad = {"default": {"retry": "sometimes"}}
     assert reload_with(pipeline, services["router"], policies=bad) == "reload-refused"
     assert "configuration-fault" in services["router"].log.read_text()
-    assert fail_once(pipeline) == "EXHAUSTED"
+    assert fail_once(pipeline) == "NON_RETRYABLE"
     counted = services["router"].get("/metrics")[1]
     assert 'reprise_policy_reloads_total{result="loaded"} 1' in counted
     assert 'reprise_policy_reloads_total{result="refused"} 1' in counted
