@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "process_metrics.h"
 
 /* A slow or idle client must not keep probes out. */
 #define MAX_CONNECTIONS 64u
@@ -141,7 +142,8 @@ static enum MHD_Result respond_metrics(struct rp_http *http, struct MHD_Connecti
     struct rp_buf out = {0};
     struct rp_error err;
     enum MHD_Result rc;
-    if (rp_metrics_write(http->metrics, &out, &err) == 0)
+    if (rp_metrics_write(http->metrics, &out, &err) == 0 &&
+        rp_process_metrics_write(&out, &err) == 0)
         rc = respond(c, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
     else
         rc = respond_text(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "no memory\n");

@@ -270,7 +270,7 @@ static int init_metrics(struct rp_service *s, struct rp_error *err)
                                    values),
                   1);
     rp_series_set(
-        rp_family_series(rp_metrics_family(s->metrics, RP_GAUGE, "reprise_start_time_seconds",
+        rp_family_series(rp_metrics_family(s->metrics, RP_GAUGE, "process_start_time_seconds",
                                            "When the process started, Unix time.", "", 0, NULL, 0),
                          NULL),
         (double)rp_wall_ms() / 1000);

@@ -80,7 +80,7 @@ const struct cli_command cmd_policy_explain = {
     .positional = "TYPE",
     .min_positional = 1,
     .max_positional = 1,
-    .summary = "say which policy applies to a task type, and what it comes to",
+    .summary = "Says which policy applies to a task type, and what it comes to.",
     .about = "Prints the policy and why it applies, the error's category, and a table of the\n"
              "executions: how long each waits, in which tier, and for how long in all. With\n"
              "--success also how likely the task has succeeded by then.",
@@ -127,7 +127,7 @@ const struct cli_command cmd_policy_check = {
     .name = "check",
     .positional = "[FILE]",
     .max_positional = 1,
-    .summary = "check a whole configuration, and print every fault with its line",
+    .summary = "Checks a whole configuration, and prints every fault with its line.",
     .about = "Checks all of the file, not only its policies, exactly as a service does when it\n"
              "starts: what it takes from the environment or from files must be there.",
     .run = run_check,

@@ -116,7 +116,36 @@ static void metrics_are_prometheus_text(void **state)
     (void)rp_metrics_family(f->metrics, RP_COUNTER, "c_total", "C.", "", 1, NULL, 0);
     const char *answer = get(f->http, "GET", "/metrics");
     assert_non_null(strstr(answer, "text/plain; version=0.0.4"));
-    assert_answer(answer, "200", "# HELP c_total C.\n# TYPE c_total counter\nc_total 0\n");
+    assert_non_null(
+        strstr(answer, "\r\n\r\n# HELP c_total C.\n# TYPE c_total counter\nc_total 0\n"));
+}
+
+/* The value of an unlabelled metric. */
+static double metric(const struct fixture *f, const char *name)
+{
+    char line[64];
+    (void)snprintf(line, sizeof line, "\n%s ", name);
+    const char *at = strstr(get(f->http, "GET", "/metrics"), line);
+    assert_non_null(at);
+    return atof(at + strlen(line));
+}
+
+static void metrics_tell_what_the_process_uses(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(metric(f, "process_resident_memory_bytes") > 1e6);
+    assert_true(metric(f, "process_cpu_seconds_total") >= 0);
+    double before = metric(f, "process_open_fds");
+    int fds[20][2];
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(pipe(fds[i]), 0);
+    double after = metric(f, "process_open_fds");
+    /* The server may or may not have closed the connections of the requests before. */
+    assert_true(after > before + 30 && after < before + 50);
+    for (int i = 0; i < 20; i++) {
+        (void)close(fds[i][0]);
+        (void)close(fds[i][1]);
+    }
 }
 
 static void an_unknown_path_is_not_found(void **state)
@@ -223,6 +252,7 @@ int main(void)
         HTTP_TEST(healthz_says_ok),
         HTTP_TEST(readyz_says_why_not),
         HTTP_TEST(metrics_are_prometheus_text),
+        HTTP_TEST(metrics_tell_what_the_process_uses),
         HTTP_TEST(an_unknown_path_is_not_found),
         HTTP_TEST(other_methods_are_refused),
         HTTP_TEST(a_connection_serves_one_request_after_another),
