@@ -73,3 +73,43 @@ struct rp_bytes rp_json_member(struct rp_bytes object, const char *name)
     }
     return found;
 }
+
+/* The code unit of an escape like \u00e4 at `p`, or -1. */
+static int code_unit(const char *p, size_t left)
+{
+    int unit = 0;
+    if (left < 6 || p[0] != '\\' || p[1] != 'u')
+        return -1;
+    for (int i = 2; i < 6; i++) {
+        char c = p[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0)
+            return -1;
+        unit = unit << 4 | digit;
+    }
+    return unit;
+}
+
+bool rp_json_mend_surrogates(char *text, size_t len)
+{
+    bool mended = false;
+    for (size_t i = 0; i < len;) {
+        int unit = code_unit(text + i, len - i);
+        if (unit < 0xd800 || unit > 0xdfff) {
+            i += text[i] == '\\' ? 2 : 1; /* so that the second of two backslashes begins nothing */
+            continue;
+        }
+        int next = len - i < 12 ? -1 : code_unit(text + i + 6, 6);
+        if (unit < 0xdc00 && next >= 0xdc00 && next <= 0xdfff) {
+            i += 12;
+            continue;
+        }
+        memcpy(text + i + 2, "fffd", 4);
+        mended = true;
+        i += 6;
+    }
+    return mended;
+}

@@ -2,6 +2,8 @@
 #ifndef REPRISE_JSON_SPAN_H
 #define REPRISE_JSON_SPAN_H
 
+#include <stdbool.h>
+
 #include "reprise/bytes.h"
 
 /* The text of a member's value as it stands in the text of an object, so that it can be passed on
@@ -9,5 +11,10 @@
  * JSON that a parser accepted. Where the name comes twice the last one counts, as in most parsers.
  * Null where there is none; a name written with escapes is not found. */
 struct rp_bytes rp_json_member(struct rp_bytes object, const char *name);
+
+/* Puts U+FFFD, in place, for each escape of half a surrogate pair, which no parser of ours takes,
+ * but Python and JavaScript write: of a file name that is no UTF-8, of a message cut within an
+ * emoji. Returns whether there was one. */
+bool rp_json_mend_surrogates(char *text, size_t len);
 
 #endif

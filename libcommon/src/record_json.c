@@ -290,12 +290,20 @@ static int read_record(struct reading *r, const json_t *object, struct rp_bytes 
 
 /* A payload may hold numbers beyond 64 bits. Its text is passed on as it stands, so the tree need
  * not be exact about them. */
-static json_t *load(struct rp_bytes value, json_error_t *why)
+static json_t *load(struct rp_bytes text, json_error_t *why)
 {
-    json_t *root = json_loadb(value.data, value.len, JSON_ALLOW_NUL, why);
+    json_t *root = json_loadb(text.data, text.len, JSON_ALLOW_NUL, why);
     if (root == NULL && json_error_code(why) == json_error_numeric_overflow)
-        root = json_loadb(value.data, value.len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, why);
+        root = json_loadb(text.data, text.len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, why);
     return root;
+}
+
+static json_t *load_mended(struct rp_bytes text, struct rp_arena *arena, json_error_t *why)
+{
+    char *copy = rp_arena_copy(arena, text.data, text.len);
+    if (copy == NULL || !rp_json_mend_surrogates(copy, text.len))
+        return NULL;
+    return load((struct rp_bytes){copy, text.len}, why);
 }
 
 int rp_record_from_json(const struct rp_shape *shape, struct rp_bytes value, struct rp_arena *arena,
@@ -304,6 +312,8 @@ int rp_record_from_json(const struct rp_shape *shape, struct rp_bytes value, str
     struct reading r = {.arena = arena, .err = err};
     json_error_t why;
     json_t *root = load(value, &why);
+    if (root == NULL)
+        root = load_mended(value, arena, &why);
     if (root == NULL)
         return rp_fail(err, RP_E_DECODE, RP_POISON, "JSON: line %d, column %d: %s", why.line,
                        why.column, why.text);

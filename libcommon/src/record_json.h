@@ -16,7 +16,8 @@
  * of digits. A time is ms since the epoch (what follows the point is cut) or ISO 8601, UTC where it
  * names no zone. Bytes `x` are base64, or text in `x_text`, or any JSON in `x_json`, whose text is
  * taken byte for byte (not in headers); only one of them may be there. Other members are ignored.
- * An unknown reason is OTHER. What is no UTF-8 is no JSON: to replace bytes might change a payload.
+ * An unknown reason is OTHER. Half a surrogate pair becomes U+FFFD; bytes that are no UTF-8 are no
+ * JSON.
  *
  * `out` borrows from `value` and `arena`. Fails with RP_E_DECODE (POISON), with line and column or
  * with the field. */

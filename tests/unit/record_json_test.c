@@ -131,6 +131,18 @@ static void numbers_may_be_written_as_scripts_write_them(void **state)
     assert_int_equal(task.failed_at_ms, 1700000000000);
 }
 
+static void half_a_surrogate_pair_does_not_lose_the_event(void **state)
+{
+    struct rp_failed_task task =
+        read_task(*state, rp_str(TIMED(", \"key_text\": \"a\\ud83d\\ude00 \\\\ud83d\", "
+                                       "\"payload_json\": \"\\ud83d\", "
+                                       "\"source\": \"\\udcff|\\ud83d|\\ud83d\\ud83d\\ude00\"")));
+    assert_bytes_equal(task.source,
+                       rp_str("\xEF\xBF\xBD|\xEF\xBF\xBD|\xEF\xBF\xBD\xF0\x9F\x98\x80"));
+    assert_bytes_equal(task.key, rp_str("a\xF0\x9F\x98\x80 \\ud83d"));
+    assert_bytes_equal(task.payload, rp_str("\"\\ud83d\""));
+}
+
 static void the_last_of_two_members_counts(void **state)
 {
     struct rp_failed_task task = read_task(
@@ -247,6 +259,7 @@ int main(void)
         JSON_TEST(the_text_of_payload_json_is_kept_byte_for_byte),
         JSON_TEST(bytes_may_be_text),
         JSON_TEST(numbers_may_be_written_as_scripts_write_them),
+        JSON_TEST(half_a_surrogate_pair_does_not_lose_the_event),
         JSON_TEST(the_last_of_two_members_counts),
         JSON_TEST(syntax_errors_say_line_and_column),
         JSON_TEST(what_does_not_fit_says_the_field),
