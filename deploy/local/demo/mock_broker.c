@@ -43,10 +43,14 @@ static int make_topic(rd_kafka_mock_cluster_t *cluster, const char *arg)
 static int serve(rd_kafka_mock_cluster_t *cluster, char **topics, const sigset_t *stop)
 {
     int sig;
+    rd_kafka_mock_group_initial_rebalance_delay_ms(cluster, 0);
+    /* The mock names broker 0 as its controller and numbers its own from 1. */
+    rd_kafka_resp_err_t rc = rd_kafka_mock_broker_add(cluster, 0);
+    if (rc != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return fail("a controller", rd_kafka_err2str(rc));
     for (; *topics != NULL; topics++)
         if (make_topic(cluster, *topics) != 0)
             return 1;
-    rd_kafka_mock_group_initial_rebalance_delay_ms(cluster, 0);
     if (puts(rd_kafka_mock_cluster_bootstraps(cluster)) == EOF || fflush(stdout) != 0)
         return fail("standard output", strerror(errno));
     return sigwait(stop, &sig) == 0 ? 0 : fail("sigwait", strerror(errno));
