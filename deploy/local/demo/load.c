@@ -19,6 +19,7 @@
 
 struct load {
     const struct rp_config *config;
+    char topic[250];
     const volatile sig_atomic_t *stop;
     int rate, total, first_measured;
     rd_kafka_t *producer, *consumer;
@@ -43,7 +44,8 @@ static int send_event(struct load *l, int n, struct rp_buf *value)
 
     (void)snprintf(id, sizeof id, "%d", n);
     rp_failed_task_begin(&task, rp_str(id), NULL, 0);
-    task.task_type = task.target = rp_str(LOAD_TYPE);
+    task.task_type = rp_str(LOAD_TYPE);
+    task.target = rp_str(l->topic);
     task.payload = (struct rp_bytes){payload, sizeof payload};
     task.error_class = rp_str("TimeoutError");
     task.error_message = rp_str("timed out");
@@ -152,12 +154,12 @@ static int open_consumer(struct load *l, struct rp_error *err)
     if (rp_kafka_new(RD_KAFKA_CONSUMER, conf, &l->consumer, err) != 0)
         return -1;
     rd_kafka_topic_partition_list_t *all = rd_kafka_topic_partition_list_new(8);
-    rd_kafka_topic_partition_list_add_range(all, LOAD_TYPE, 0, l->config->topics.partitions - 1);
+    rd_kafka_topic_partition_list_add_range(all, l->topic, 0, l->config->topics.partitions - 1);
     for (int i = 0; i < all->cnt; i++)
         all->elems[i].offset = RD_KAFKA_OFFSET_BEGINNING;
     rd_kafka_resp_err_t rc = rd_kafka_assign(l->consumer, all);
     rd_kafka_topic_partition_list_destroy(all);
-    return rc == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, rc, "reading " LOAD_TYPE);
+    return rc == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, rc, l->topic);
 }
 
 static void print_result(const struct load *l)
@@ -173,7 +175,7 @@ static void print_result(const struct load *l)
 
 static int measure(struct load *l, bool *whole, struct rp_error *err)
 {
-    if (targets_make_one(l->config, LOAD_TYPE, NULL, err) != 0 || open_producer(l, err) != 0 ||
+    if (targets_make_one(l->config, l->topic, NULL, err) != 0 || open_producer(l, err) != 0 ||
         open_consumer(l, err) != 0)
         return -1;
     if (pthread_create(&l->sender, NULL, send_all, l) != 0)
@@ -197,6 +199,7 @@ int load_run(const struct rp_config *config, int rate, int seconds,
     int rc = -1;
     if (l != NULL) {
         l->config = config;
+        (void)snprintf(l->topic, sizeof l->topic, "%s%s", config->topics.prefix, LOAD_TYPE);
         l->stop = stop;
         l->rate = rate;
         l->first_measured = rate * WARM_UP_S;

@@ -8,8 +8,9 @@
 
 /* Measures lateness under load: sends `rate` events a second for `seconds` (and a few before that,
  * which warm up and are not measured) of the type `load`, whose policy gives the delays, and reads
- * what comes back as a handler does, read_committed. Prints the figures; `*whole` says whether each
- * came back once, and none early. Ends early when `*stop` is set. */
+ * what comes back to the topic `<prefix>load` as a handler does, read_committed. Prints the
+ * figures; `*whole` says whether each came back once, and none early. Ends early when `*stop` is
+ * set. */
 #define LOAD_TYPE "load"
 
 RP_NODISCARD int load_run(const struct rp_config *config, int rate, int seconds,

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How late re-invocations come at 2,000 tasks a second. The figures are printed, not asserted: they
+are this machine's, and what else runs on it. What is asserted holds on any: each task comes back
+once, and none early."""
+
+import re
+import subprocess
+
+import pytest
+
+from pipeline import BUILD
+
+RATE, SECONDS = 2000, 20
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_lateness_at_2000_tasks_a_second(new_pipeline, guarantee, capsys):
+    name = f"lateness-{guarantee}"
+    pipeline = new_pipeline(
+        name,
+        guarantee=guarantee,
+        tiers=["1s", "4s", "10s"],  # so that delays of up to 15 s use all of them
+        targets={"allow": ["*.load"]},
+        log={"level": "info"},
+        policies={
+            "load": {"max_attempts": 2, "backoff": {"uniform": {"min": "100ms", "max": "15s"}}}
+        },
+    )
+    pipeline.start("router", "delayer")
+    done = subprocess.run(
+        [
+            BUILD / "bin/reprise-demo", "--config", pipeline.config_file,
+            "--load", str(RATE), "--seconds", str(SECONDS),
+        ],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    with capsys.disabled():
+        print(f"\n{done.stdout.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"doubled: 0 +lost: 0 +early: 0", done.stdout)
