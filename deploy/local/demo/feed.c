@@ -138,7 +138,8 @@ static void *run(void *opaque)
             break;
         }
     }
-    (void)rd_kafka_flush(f->producer, 30000);
+    if (!atomic_load(&f->stop))
+        (void)rd_kafka_flush(f->producer, 30000);
     return NULL;
 }
 
@@ -154,8 +155,10 @@ static rd_kafka_conf_t *conf_new(struct feed *f, struct rp_error *err)
 
 static void feed_free(struct feed *f)
 {
-    if (f->producer != NULL)
+    if (f->producer != NULL) {
+        (void)rd_kafka_purge(f->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
         rd_kafka_destroy(f->producer);
+    }
     rp_buf_clear(&f->value);
     free(f);
 }

@@ -12,6 +12,8 @@
 
 /* The header in which whoever made the task names it; the first delivery knows no other name. */
 #define ID_HEADER "task-id"
+/* How long the end waits for reports under way: those that fail are read again by a successor. */
+#define LAST_REPORTS_MS 3000
 
 struct handler {
     const struct handler_def *def;
@@ -168,7 +170,7 @@ static void *run(void *opaque)
         (void)rd_kafka_poll(h->producer, 0);
         store_offsets(h);
     }
-    (void)rd_kafka_flush(h->producer, 10000);
+    (void)rd_kafka_flush(h->producer, LAST_REPORTS_MS);
     store_offsets(h);
     (void)rd_kafka_consumer_close(h->consumer);
     return NULL;
@@ -274,11 +276,17 @@ const char *handler_error(const struct handler *h)
     return atomic_load(&h->failed);
 }
 
+void handler_ask_to_stop(struct handler *h)
+{
+    if (h != NULL)
+        atomic_store(&h->stop, true);
+}
+
 void handler_stop(struct handler *h)
 {
     if (h == NULL)
         return;
-    atomic_store(&h->stop, true);
+    handler_ask_to_stop(h);
     (void)pthread_join(h->thread, NULL);
     handler_free(h);
 }

@@ -44,7 +44,9 @@ RP_NODISCARD int handler_start(const struct handler_def *def, struct handler **o
 bool handler_ready(const struct handler *h);
 /* Why it gave up; NULL while it runs. Thread-safe. */
 const char *handler_error(const struct handler *h);
-/* Lets it finish what it has in hand, commits, and frees it. NULL is fine. */
+/* Asks it to finish what it has in hand. NULL is fine. Thread-safe. */
+void handler_ask_to_stop(struct handler *h);
+/* Asks it to, waits until it has, and frees it. NULL is fine. */
 void handler_stop(struct handler *h);
 
 #endif

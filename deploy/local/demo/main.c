@@ -295,6 +295,8 @@ static int play_workload(const struct options *options, struct rp_config *config
         rc = finish(&d);
     feed_stop(d.feed);
     for (size_t i = 0; d.handlers != NULL && i < workload_n_samples; i++)
+        handler_ask_to_stop(d.handlers[i]);
+    for (size_t i = 0; d.handlers != NULL && i < workload_n_samples; i++)
         handler_stop(d.handlers[i]);
     watch_stop(d.watch);
     ledger_free(d.ledger);
