@@ -102,7 +102,7 @@ static bool is_ready(void *opaque, char *why, size_t why_size)
     }
     for (int i = 0; i < s->section->workers; i++)
         if (!atomic_load(&s->threads[i].worker.ready)) {
-            (void)snprintf(why, why_size, "worker %d of %d has no partitions yet", i + 1,
+            (void)snprintf(why, why_size, "worker %d of %d is not ready", i + 1,
                            s->section->workers);
             return false;
         }

@@ -10,10 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from conftest import folder_for
-from pipeline import BUILD
+from pipeline import BUILD, wait_for
 from servers import run_script
 
 OURS = ["failed-tasks", "retry-1s", "retry-10s", "retry-60s", "dead-letter"]
@@ -45,7 +54,7 @@ class Cluster:
             [BUILD / "bin/reprise", "topics", *arguments, "--config", self.config],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
-        assert done.returncode == code, done.stderr + done.stdout
+        assert code in (None, done.returncode), done.stderr + done.stdout
         return done.stdout
 
     def settings(self, topic):
@@ -151,6 +160,26 @@ def test_check_knows_what_the_broker_refuses(cluster):
     said = cluster.reprise("check", code=3)
     assert "broker 1: transaction.max.timeout.ms is 900000, needed at least 1000000: " in said
     assert "broker 1: group.min.session.timeout.ms is 1000, needed at most 500: " in said
+
+
+def test_a_broker_that_does_not_let_us_look_is_a_fault(cluster):
+    cluster.reprise("apply")
+    cluster_wide = (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL)
+    denied = AclBinding(
+        *cluster_wide, "User:*", "*", AclOperation.DESCRIBE_CONFIGS, AclPermissionType.DENY
+    )
+    allowed = AclBinding(*cluster_wide, "User:*", "*", AclOperation.ALL, AclPermissionType.ALLOW)
+    for future in cluster.admin.create_acls([allowed, denied]).values():
+        future.result()
+    try:
+        wait_for(lambda: "vouched for" in cluster.reprise("check", code=None), "the denial")
+        assert "\n1 fault\n" in cluster.reprise("check", code=3)
+    finally:
+        every = AclBindingFilter(
+            *cluster_wide, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        for future in cluster.admin.delete_acls([every]).values():
+            future.result()
 
 
 def test_a_replication_that_the_cluster_cannot_give_is_refused(cluster):
