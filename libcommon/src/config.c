@@ -29,11 +29,15 @@ static int name_topic(const struct rp_config *c, const char *name, const char *r
     return -1;
 }
 
-static const yaml_node_t *nth(struct rp_doc *doc, const yaml_node_t *list, size_t i)
+/* The node that item `i` of a list was read from; the list's, where a faulty item was left out. */
+static const yaml_node_t *nth(struct rp_doc *doc, const yaml_node_t *list, size_t i,
+                              const struct rp_strings *read)
 {
-    bool there = list != NULL && list->type == YAML_SEQUENCE_NODE &&
-                 list->data.sequence.items.start + i < list->data.sequence.items.top;
-    return there ? rp_doc_node(doc, list->data.sequence.items.start[i]) : list;
+    if (list == NULL || list->type != YAML_SEQUENCE_NODE)
+        return list;
+    const yaml_node_item_t *items = list->data.sequence.items.start;
+    bool whole = list->data.sequence.items.top - items == (ptrdiff_t)read->n;
+    return whole ? rp_doc_node(doc, items[i]) : list;
 }
 
 /* Lengths were checked one by one when they were read. */
@@ -50,8 +54,9 @@ static int make_tiers(struct rp_doc *doc, struct rp_config *c)
         if (i > 0)
             t[-1].reach_ms = t->length_ms;
         if (i > 0 && t[-1].length_ms >= t->length_ms)
-            rp_doc_fault(doc, nth(doc, node, i), "expected ascending lengths, found %s after %s",
-                         text, c->tier_lengths.items[i - 1]);
+            rp_doc_fault(doc, nth(doc, node, i, &c->tier_lengths),
+                         "expected ascending lengths, found %s after %s", text,
+                         c->tier_lengths.items[i - 1]);
         if (name_topic(c, "retry-", text, &t->topic) != 0)
             return -1;
     }
@@ -85,6 +90,19 @@ static void check_registry(struct rp_doc *doc, const struct rp_config *c)
     rp_doc_leave(doc, mark);
 }
 
+/* A glob may well take in topics of our own, which are left out of it; a name is a mistake. */
+static void check_targets(struct rp_doc *doc, const struct rp_config *c)
+{
+    const yaml_node_t *list = stated(doc, "targets", "allow");
+    size_t mark = rp_doc_enter(doc, "targets.allow");
+    for (size_t i = 0; i < c->targets.allow.n; i++)
+        if (rp_config_owns_topic(c, rp_str(c->targets.allow.items[i])))
+            rp_doc_fault(doc, nth(doc, list, i, &c->targets.allow),
+                         "%s is a topic of reprise's own, never a target",
+                         c->targets.allow.items[i]);
+    rp_doc_leave(doc, mark);
+}
+
 static void check_service(struct rp_doc *doc, const char *name, const struct rp_service_config *s)
 {
     const yaml_node_t *at = stated(doc, name, "linger");
@@ -102,6 +120,7 @@ static void check_together(struct rp_doc *doc, const struct rp_config *c)
     check_service(doc, "delayer", &c->delayer);
     check_service(doc, "archiver", &c->archiver);
     check_registry(doc, c);
+    check_targets(doc, c);
     rp_config_kafka_check(doc, c);
     if (c->memory_bytes < 2 * c->topics.max_message_bytes) {
         const yaml_node_t *at = stated(doc, "delayer", "memory");

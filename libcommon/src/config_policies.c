@@ -292,6 +292,9 @@ static void finish_policy(struct rp_doc *doc, const yaml_node_t *node, struct rp
         strcmp(policy->target, policy->fallback) == 0)
         rp_doc_fault(doc, rp_doc_get(doc, node, "fallback"), "fallback is the target itself");
     check_lists(doc, node, policy);
+    if (policy->track)
+        rp_doc_fault(doc, rp_doc_get(doc, node, "track"),
+                     "track: expected false: this version writes no task-events");
     finish_overrides(doc, node, config->policies, policy);
     rp_doc_leave(doc, mark);
 }

@@ -164,7 +164,8 @@ const struct rp_param rp_policy_params[] = {
     {.key = "fallback", .type = RP_P_STRING, RP_FIELD(rp_policy, fallback), .min = 1, .max = 249,
      .about = "The topic of the last try, before a task becomes a dead letter."},
     {.key = "track", .type = RP_P_BOOL, RP_FIELD(rp_policy, track), .def = "false",
-     .about = "Whether each step of a task is written to task-events."},
+     .about = "Kept for the steps of a task in task-events, which this version does not write: "
+              "only false."},
     {.key = "overrides", .type = RP_P_SPECIAL, RP_FIELD(rp_policy, overrides),
      .read = read_overrides, .schema = "overrides",
      .noun = "a mapping of categories",

@@ -211,6 +211,9 @@ static void settings_that_contradict_each_other_are_refused(void **state)
                   "2: kafka.producer.transaction.timeout.ms: must be longer than router.linger\n");
     assert_faults("delayer: {linger: 2s}\nkafka: {transaction.timeout.ms: 1000}\n",
                   "2: kafka.transaction.timeout.ms: must be longer than delayer.linger\n");
+    assert_faults("targets:\n  allow:\n    - retry-*\n    - dead-letter\n    - a\n",
+                  "3: targets.allow: retry-* is a topic of reprise's own, never a target\n"
+                  "4: targets.allow: dead-letter is a topic of reprise's own, never a target\n");
     assert_faults("tiers: []\n", "1: tiers: expected at least one tier\n");
     assert_faults("tiers: [60s, 1m]\n",
                   "1: tiers: expected ascending lengths, found 1m after 60s\n");

@@ -178,7 +178,8 @@ static void what_contradicts_itself_is_refused(void **state)
         "  e: {retry: {deadline: 1h}, deadline: 2h}\n"
         "  f: {retryable: [X], non_retryable: [X]}\n"
         "  g: {target: t, fallback: t}\n"
-        "  h: {retry: {max_attempts: 3}, max_attempts: 2}\n",
+        "  h: {retry: {max_attempts: 3}, max_attempts: 2}\n"
+        "  i: {track: true}\n",
         "2: policies.a: backoff: min is greater than max\n"
         "3: policies.b: backoff: initial is greater than max\n"
         "4: policies.c: deadline 1s is shorter than the first delay, 2s: nothing would be retried\n"
@@ -186,7 +187,8 @@ static void what_contradicts_itself_is_refused(void **state)
         "6: policies.e: deadline is stated twice\n"
         "7: policies.f: X is both retryable and non_retryable\n"
         "8: policies.g: fallback is the target itself\n"
-        "9: policies.h: max_attempts is stated twice\n");
+        "9: policies.h: max_attempts is stated twice\n"
+        "10: policies.i: track: expected false: this version writes no task-events\n");
 }
 
 static void topics_of_our_own_are_never_targets(void **state)
