@@ -17,9 +17,11 @@
 /* What is kept of a label value. */
 #define VALUE_MAX  120u
 #define MAX_LABELS 8u
+/* Of a label's name. */
+#define NAME_MAX_BYTES 48u
 /* All label values of a series as `a="x",b="y"`; an escape at most doubles a byte, and U+FFFD
- * trebles one. */
-#define LABELS_MAX (MAX_LABELS * (3 * VALUE_MAX + 64))
+ * trebles one. The last character may reach beyond the cut. */
+#define LABELS_MAX (MAX_LABELS * (3 * VALUE_MAX + NAME_MAX_BYTES + 16))
 
 const double rp_seconds_bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.06, 0.1,
                                     0.15,  0.25,   0.5,   1,    2.5,   5,    10,   30,    60};
@@ -96,40 +98,65 @@ static void split_labels(struct rp_family *f)
 {
     char *save, *name = strtok_r(f->labels, ",", &save);
     for (; name != NULL; name = strtok_r(NULL, ",", &save)) {
-        assert(f->n_labels < MAX_LABELS);
+        assert(f->n_labels < MAX_LABELS && strlen(name) < NAME_MAX_BYTES);
         f->label_names[f->n_labels++] = name;
     }
 }
 
-/* Appends `name="value"`; returns the new length. The caller has room for VALUE_MAX. */
-static size_t append_label(char *out, size_t at, const char *name, struct rp_bytes value)
+static char *put(char *at, const void *bytes, size_t n)
+{
+    memcpy(at, bytes, n);
+    return at + n;
+}
+
+static bool is_plain(uint8_t c)
+{
+    return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* Writes one character, escaped; returns the end, and moves `i` past it. */
+static char *put_character(char *at, struct rp_bytes value, size_t *i)
+{
+    const uint8_t *p = (const uint8_t *)value.data + *i;
+    uint32_t c;
+    size_t n = rp_utf8_next(p, value.len - *i, &c);
+    *i += n == 0 ? 1 : n;
+    if (n == 0)
+        return put(at, RP_UTF8_REPLACEMENT, sizeof RP_UTF8_REPLACEMENT - 1);
+    if (c == '\n')
+        return put(at, "\\n", 2);
+    if (c == '"' || c == '\\')
+        *at++ = '\\';
+    return put(at, p, n);
+}
+
+/* Writes a label's value, escaped, and cut; returns its end. */
+static char *put_value(char *at, struct rp_bytes value)
 {
     const uint8_t *p = value.data;
-    at += (size_t)sprintf(out + at, "%s%.48s=\"", at == 0 ? "" : ",", name);
     for (size_t i = 0; i < value.len && i < VALUE_MAX;) {
-        uint32_t c;
-        size_t n = rp_utf8_next(p + i, value.len - i, &c);
-        if (n == 0)
-            at += (size_t)sprintf(out + at, "%s", RP_UTF8_REPLACEMENT);
-        else if (c == '\n')
-            at += (size_t)sprintf(out + at, "\\n");
+        if (is_plain(p[i]))
+            *at++ = (char)p[i++];
         else
-            at += (size_t)sprintf(out + at, "%s%.*s", c == '"' || c == '\\' ? "\\" : "", (int)n,
-                                  (const char *)p + i);
-        i += n == 0 ? 1 : n;
+            at = put_character(at, value, &i);
     }
-    out[at++] = '"';
-    out[at] = '\0';
     return at;
 }
 
+/* Runs for each event that is counted, so it does without printf. */
 static void format_labels(const struct rp_family *f, const struct rp_bytes *values,
                           char out[LABELS_MAX])
 {
-    size_t at = 0;
-    out[0] = '\0';
-    for (size_t i = 0; i < f->n_labels; i++)
-        at = append_label(out, at, f->label_names[i], values[i]);
+    char *at = out;
+    for (size_t i = 0; i < f->n_labels; i++) {
+        if (i > 0)
+            *at++ = ',';
+        at = put(at, f->label_names[i], strlen(f->label_names[i]));
+        at = put(at, "=\"", 2);
+        at = put_value(at, values[i]);
+        *at++ = '"';
+    }
+    *at = '\0';
 }
 
 static int family_init_series(struct rp_family *f)
