@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -172,6 +173,56 @@ static void a_zombie_writes_nothing(void **state)
     store_free(a);
     store_free(b);
     expect("SELECT count(*) FROM dead_letter", "4");
+}
+
+/* Lets go of the lock once both the lost transaction and the new claim wait. */
+static void *release_when_two_wait(void *opaque)
+{
+    struct rp_db *holder = opaque;
+    static const char waiting[] = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    PGresult *result = NULL;
+    bool both = false;
+    struct rp_error error;
+    while (!both && rp_db_query(holder, waiting, 0, NULL, &result, &error) == 0) {
+        both = strcmp(PQgetvalue(result, 0, 0), "2") == 0;
+        PQclear(result);
+    }
+    return rp_db_script(holder, "COMMIT", &error) == 0 && both ? opaque : NULL;
+}
+
+/* The connection is lost while the server is still at it, and may yet commit. */
+static void a_transaction_of_unknown_outcome_is_waited_for_and_counted_once(void **state)
+{
+    (void)state;
+    struct store *s = open_store("a");
+    struct store_claim c = {.partition = 0};
+    struct rp_db *holder = open_db();
+    struct copy rows = {0};
+    pthread_t releaser;
+    void *released = NULL;
+    int64_t added;
+    claim(s, &c);
+    assert_int_equal(rp_db_script(holder, "BEGIN", &err), 0);
+    assert_int_equal(rp_db_script(holder, "LOCK dead_letter_20261121 IN SHARE MODE", &err), 0);
+    assert_int_equal(rp_db_set_timeout(store_db(s), 100, &err), 0);
+    assert_int_equal(rp_db_script(store_db(s), "SET lock_timeout = 0", &err), 0);
+    add_rows(&rows, 0, 0, 5);
+    c.next_offset = 5;
+    assert_int_equal(store_write(s, rp_buf_bytes(&rows.buf), &c, 1, &added, &err), -1);
+    assert_false(store_connected(s));
+
+    assert_int_equal(pthread_create(&releaser, NULL, release_when_two_wait, holder), 0);
+    assert_int_equal(store_connect(s, &err), 0);
+    claim(s, &c);
+    assert_int_equal(pthread_join(releaser, &released), 0);
+    assert_non_null(released);
+    assert_true(c.next_offset == 0 || c.next_offset == 5);
+    if (c.next_offset == 0)
+        assert_int_equal(write_rows(s, &c, 5), 5);
+    answers(store_db(s), "SELECT count(*) FROM dead_letter", "5");
+    rp_buf_clear(&rows.buf);
+    rp_db_close(holder);
+    store_free(s);
 }
 
 static void losing_one_partition_does_not_hold_up_the_others(void **state)
@@ -443,6 +494,7 @@ int main(void)
         FRESH(rows_and_offset_are_committed_together),
         FRESH(a_new_owner_goes_on_where_the_last_one_stopped),
         FRESH(a_zombie_writes_nothing),
+        FRESH(a_transaction_of_unknown_outcome_is_waited_for_and_counted_once),
         FRESH(losing_one_partition_does_not_hold_up_the_others),
         FRESH(a_claim_is_renewed_by_its_holder_alone),
         FRESH(a_topic_that_was_created_again_begins_at_0),

@@ -155,9 +155,9 @@ def test_a_dead_letter_comes_back_whole(archive):
 
 
 def test_killed_again_and_again_it_neither_loses_nor_doubles(new_pipeline, rng):
-    """Two archivers, small batches, so that a kill meets each step of many transactions. The
+    """Two archivers of two workers, small batches, so that a kill meets each step of many transactions. The
     database drops their connections as well, which leaves outcomes unknown."""
-    archive = Archive(new_pipeline, "kills", archiver={"batch": 300, "linger": "1ms"})
+    archive = Archive(new_pipeline, "kills", archiver={"workers": 2, "batch": 300, "linger": "1ms"})
     services = archive.pipeline.start("archiver", count=2)
     load = threading.Thread(target=archive.send_letters, args=(40000, 30))
     load.start()
