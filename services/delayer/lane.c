@@ -23,8 +23,8 @@ struct lane {
     int32_t partition;
     rd_kafka_queue_t *queue;
     struct hold *hold;
-    struct frontier *frontier;
-    int64_t start;   /* the offset that it was taken over with; negative: none */
+    struct frontier *frontier; /* NULL: its state is not known yet */
+    bool must_seek;            /* it has read since it was assigned */
     int64_t settled; /* the lowest unsettled offset when it was last settled */
     int64_t trimmed;
     bool dirty;
@@ -43,56 +43,46 @@ static const struct rp_tier *tier_of(const struct rp_config *config, const char 
     return NULL;
 }
 
-static void report_lost_state(const struct lane *lane, const rd_kafka_topic_partition_t *p)
+static void report_lost_state(const rd_kafka_topic_partition_t *p)
 {
     rp_log(RP_LOG_ERROR, "state-lost", rp_f_str("topic", p->topic),
-           rp_f_int("partition", p->partition), rp_f_int("offset", lane_start(lane)),
+           rp_f_int("partition", p->partition), rp_f_int("offset", p->offset),
            rp_f_str("effect", "what was settled behind this offset may be sent again"));
 }
 
 /* The broker forgets the offsets of a group that was away for long, and the state with them. What
  * was trimmed shows that there had been some. */
-static void report_start(rd_kafka_t *consumer, const struct lane *lane,
-                         const rd_kafka_topic_partition_t *p, bool lost_state)
+static void report_start(rd_kafka_t *consumer, const rd_kafka_topic_partition_t *p, bool lost_state)
 {
     int64_t begin = 0, end = 0;
     if (p->offset >= 0) {
         if (lost_state)
-            report_lost_state(lane, p);
+            report_lost_state(p);
         return;
     }
     if (rd_kafka_query_watermark_offsets(consumer, p->topic, p->partition, &begin, &end,
                                          QUERY_MS) ==
             RD_KAFKA_RESP_ERR_NO_ERROR &&
         begin > 0 && end > begin)
-        report_lost_state(lane, p);
+        report_lost_state(p);
 }
 
-int lane_new(rd_kafka_t *consumer, const struct rp_config *config,
-             const rd_kafka_topic_partition_t *position, int wake_fd, struct hold *hold,
-             struct lane **out, struct rp_error *err)
+int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *topic,
+             int32_t partition, int wake_fd, struct hold *hold, struct lane **out,
+             struct rp_error *err)
 {
     static const uint64_t one = 1;
-    bool lost_state = false;
     struct lane *lane = calloc(1, sizeof *lane);
     if (lane == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a partition");
     lane->config = config;
-    lane->tier = tier_of(config, position->topic);
+    lane->tier = tier_of(config, topic);
     assert(lane->tier != NULL); /* we subscribe to nothing else */
     lane->smallest = lane->tier == &config->tiers[0];
-    lane->partition = position->partition;
+    lane->partition = partition;
     lane->hold = hold;
-    lane->start = position->offset;
     lane->settled = lane->trimmed = -1;
-    struct rp_bytes metadata = {position->metadata, position->metadata_size};
-    if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
-                     &lost_state, &lane->frontier, err) != 0) {
-        free(lane);
-        return -1;
-    }
-    report_start(consumer, lane, position, lost_state);
-    lane->queue = rd_kafka_queue_get_partition(consumer, position->topic, position->partition);
+    lane->queue = rd_kafka_queue_get_partition(consumer, topic, partition);
     /* Its own queue: not forwarded to the consumer's. */
     rd_kafka_queue_forward(lane->queue, NULL);
     rd_kafka_queue_io_event_enable(lane->queue, wake_fd, &one, sizeof one);
@@ -100,26 +90,65 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config,
     return 0;
 }
 
+static int seek(struct lane *lane, rd_kafka_t *consumer, int64_t offset, struct rp_error *err)
+{
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(one, lane->tier->topic, lane->partition)->offset =
+        offset >= 0 ? offset : RD_KAFKA_OFFSET_BEGINNING;
+    rd_kafka_error_t *error = rd_kafka_seek_partitions(consumer, one, QUERY_MS);
+    rd_kafka_resp_err_t code = one->elems[0].err;
+    rd_kafka_topic_partition_list_destroy(one);
+    if (error != NULL)
+        return rp_kafka_fail_error(err, error, "seek");
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "seek");
+}
+
+int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
+                   const rd_kafka_topic_partition_t *position, struct rp_error *err)
+{
+    bool lost_state = false;
+    struct rp_bytes metadata = {position->metadata, position->metadata_size};
+    /* When it was assigned, reading began at the committed offset by itself. */
+    if (lane->must_seek && seek(lane, consumer, position->offset, err) != 0)
+        return -1;
+    if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
+                     &lost_state, &lane->frontier, err) != 0)
+        return -1;
+    lane->must_seek = true;
+    report_start(consumer, position, lost_state);
+    return 0;
+}
+
+bool lane_is_taken_over(const struct lane *lane)
+{
+    return lane->frontier != NULL;
+}
+
 static void release(void *hold, uint64_t handle)
 {
     hold_drop(hold, handle);
+}
+
+void lane_let_go(struct lane *lane)
+{
+    while (lane->next < lane->n_fetched)
+        rd_kafka_message_destroy(lane->fetched[lane->next++]);
+    if (lane->frontier != NULL)
+        frontier_free(lane->frontier, release, lane->hold);
+    lane->frontier = NULL;
+    lane->settled = lane->trimmed = -1;
+    lane->dirty = false;
+    lane->short_since_mono_ms = 0;
 }
 
 void lane_free(struct lane *lane)
 {
     if (lane == NULL)
         return;
-    while (lane->next < lane->n_fetched)
-        rd_kafka_message_destroy(lane->fetched[lane->next++]);
+    lane_let_go(lane);
     rd_kafka_queue_io_event_enable(lane->queue, -1, NULL, 0);
     rd_kafka_queue_destroy(lane->queue);
-    frontier_free(lane->frontier, release, lane->hold);
     free(lane);
-}
-
-int64_t lane_start(const struct lane *lane)
-{
-    return lane->start >= 0 ? lane->start : RD_KAFKA_OFFSET_BEGINNING;
 }
 
 static int64_t append_ms(const rd_kafka_message_t *m)

@@ -14,19 +14,23 @@
  * and the rest waits in the log. */
 struct lane;
 
-/* `position` is the committed offset and its metadata, as rd_kafka_committed gave it. The caller
- * assigns the partition, from lane_start. `wake_fd` is an eventfd that is written to when records
+/* A lane whose state is not known yet, so that nothing is read. Takes the partition's queue, and so
+ * comes before the partition is assigned. `wake_fd` is an eventfd that is written to when records
  * come into an empty queue. */
-RP_NODISCARD int lane_new(rd_kafka_t *consumer, const struct rp_config *config,
-                          const rd_kafka_topic_partition_t *position, int wake_fd,
-                          struct hold *hold, struct lane **out, struct rp_error *err);
+RP_NODISCARD int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *topic,
+                          int32_t partition, int wake_fd, struct hold *hold, struct lane **out,
+                          struct rp_error *err);
+/* The partition's state is known: reading can begin. `position` is the committed offset and its
+ * metadata. Fails RETRIABLE for want of memory; FATAL when the position cannot be set. */
+RP_NODISCARD int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
+                                const rd_kafka_topic_partition_t *position, struct rp_error *err);
+bool lane_is_taken_over(const struct lane *lane);
+/* Back to where it began: what is held is dropped, and the state is to be found out anew. */
+void lane_let_go(struct lane *lane);
 /* Drops what is held. NULL is fine. */
 void lane_free(struct lane *lane);
 
-/* Where to begin to read: an offset, or RD_KAFKA_OFFSET_BEGINNING. */
-int64_t lane_start(const struct lane *lane);
-
-/* Reads up to `most` records that can be due within the slack from `now_ms`. Returns how many were
+/* Of a lane that was taken over. Reads up to `most` records that can be due within the slack from `now_ms`. Returns how many were
  * read, or -1: RETRIABLE for want of memory. */
 int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *arena,
               struct rp_error *err);

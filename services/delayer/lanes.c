@@ -4,25 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kafka.h"
-
-#define STATE_MS 5000
-
-int lanes_read_state(const struct lanes *l, rd_kafka_topic_partition_list_t *parts,
-                     struct rp_error *err)
-{
-    rd_kafka_resp_err_t code = rd_kafka_committed(l->consumer, parts, STATE_MS);
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return rp_kafka_fail(err, code, "read committed state");
-    for (int i = 0; i < parts->cnt; i++)
-        if (parts->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR)
-            return rp_kafka_fail(err, parts->elems[i].err, "read committed state");
-    return 0;
-}
-
 static int make_room(struct lanes *l, size_t n, struct rp_error *err)
 {
-    if (l->n + n <= l->cap)
+    if (l->all + n <= l->cap)
         return 0;
     size_t cap = 2 * l->cap + n;
     struct lane **items = realloc(l->items, cap * sizeof(struct lane *));
@@ -33,52 +17,116 @@ static int make_room(struct lanes *l, size_t n, struct rp_error *err)
     return 0;
 }
 
-int lanes_add(struct lanes *l, rd_kafka_topic_partition_list_t *parts, struct rp_error *err)
+int lanes_add(struct lanes *l, const rd_kafka_topic_partition_list_t *parts, struct rp_error *err)
 {
+    l->epoch++;
     if (make_room(l, (size_t)parts->cnt, err) != 0)
         return -1;
     for (int i = 0; i < parts->cnt; i++) {
-        rd_kafka_topic_partition_t *p = &parts->elems[i];
-        struct lane *lane;
-        if (lane_new(l->consumer, l->config, p, l->wake_fd, l->hold, &lane, err) != 0)
+        const rd_kafka_topic_partition_t *p = &parts->elems[i];
+        if (lane_new(l->consumer, l->config, p->topic, p->partition, l->wake_fd, l->hold,
+                     &l->items[l->all], err) != 0)
             return -1;
-        l->items[l->n++] = lane;
-        p->offset = lane_start(lane);
+        l->all++;
     }
     return 0;
 }
 
+static bool contains(const rd_kafka_topic_partition_list_t *parts, const struct lane *lane)
+{
+    for (int i = 0; i < parts->cnt; i++)
+        if (parts->elems[i].partition == lane_partition(lane) &&
+            strcmp(parts->elems[i].topic, lane_topic(lane)) == 0)
+            return true;
+    return false;
+}
+
+/* Keeps the order: those that were taken over, then those that wait. */
 void lanes_remove(struct lanes *l, const rd_kafka_topic_partition_list_t *parts)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < l->n; i++) {
+    size_t kept = 0, taken_over = 0;
+    l->epoch++;
+    for (size_t i = 0; i < l->all; i++) {
         struct lane *lane = l->items[i];
-        if (rd_kafka_topic_partition_list_find(
-                (rd_kafka_topic_partition_list_t *)(uintptr_t)parts, lane_topic(lane),
-                lane_partition(lane)) != NULL)
+        if (contains(parts, lane)) {
             lane_free(lane);
-        else
-            l->items[kept++] = lane;
+            continue;
+        }
+        l->items[kept++] = lane;
+        taken_over += lane_is_taken_over(lane);
     }
-    l->n = kept;
+    l->all = kept;
+    l->n = taken_over;
+}
+
+void lanes_let_go(struct lanes *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        lane_let_go(l->items[i]);
+    l->n = 0;
+    l->epoch++;
 }
 
 void lanes_clear(struct lanes *l)
 {
-    while (l->n > 0)
-        lane_free(l->items[--l->n]);
+    while (l->all > 0)
+        lane_free(l->items[--l->all]);
     free(l->items);
     l->items = NULL;
-    l->cap = 0;
+    l->n = l->cap = 0;
 }
 
-rd_kafka_topic_partition_list_t *lanes_list(const struct lanes *l)
+static struct lane *find_waiting(const struct lanes *l, const rd_kafka_topic_partition_t *p,
+                                 size_t *out_place)
 {
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)l->n);
-    for (size_t i = 0; i < l->n; i++)
-        rd_kafka_topic_partition_list_add(list, lane_topic(l->items[i]),
+    for (size_t i = l->n; i < l->all; i++)
+        if (lane_partition(l->items[i]) == p->partition &&
+            strcmp(lane_topic(l->items[i]), p->topic) == 0) {
+            *out_place = i;
+            return l->items[i];
+        }
+    return NULL;
+}
+
+static int take_over_all(struct lanes *l, const rd_kafka_topic_partition_list_t *parts,
+                         struct rp_error *err)
+{
+    size_t place;
+    for (int i = 0; i < parts->cnt; i++) {
+        const rd_kafka_topic_partition_t *p = &parts->elems[i];
+        struct lane *lane = find_waiting(l, p, &place);
+        if (lane == NULL || p->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+            continue;
+        if (lane_take_over(lane, l->consumer, p, err) != 0)
+            return -1;
+        l->items[place] = l->items[l->n];
+        l->items[l->n++] = lane;
+    }
+    return 0;
+}
+
+static void ask(struct lanes *l)
+{
+    rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(8);
+    for (size_t i = l->n; i < l->all; i++)
+        rd_kafka_topic_partition_list_add(parts, lane_topic(l->items[i]),
                                           lane_partition(l->items[i]));
-    return list;
+    inquiry_ask(l->inquiry, parts, l->epoch);
+    rd_kafka_topic_partition_list_destroy(parts);
+}
+
+int lanes_take_over(struct lanes *l, struct rp_error *err)
+{
+    uint64_t epoch;
+    int rc = 0;
+    rd_kafka_topic_partition_list_t *parts = inquiry_answer(l->inquiry, &epoch);
+    if (parts != NULL && epoch == l->epoch)
+        rc = take_over_all(l, parts, err);
+    if (parts != NULL)
+        rd_kafka_topic_partition_list_destroy(parts);
+    if (rc == 0 && l->n < l->all)
+        ask(l);
+    return rc;
 }
 
 rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all)

@@ -2,31 +2,35 @@
 #ifndef REPRISE_LANES_H
 #define REPRISE_LANES_H
 
+#include "inquiry.h"
 #include "lane.h"
 
-/* The partitions that a worker owns, and the state that each is taken over with. Not thread-safe. */
+/* The partitions that a worker owns. Those whose committed state is not known yet come last in
+ * `items`, and nothing is done with them. Not thread-safe. */
 struct lanes {
     const struct rp_config *config;
     rd_kafka_t *consumer;
     struct hold *hold;
+    struct inquiry *inquiry;
     int wake_fd;
     struct lane **items;
-    size_t n, cap;
+    size_t n;   /* those that were taken over */
+    size_t all; /* those that wait for their state, too */
+    size_t cap;
+    uint64_t epoch; /* counts the changes of ownership: an older answer means nothing */
 };
 
-/* Reads the committed state of `parts` (offset and metadata). Blocks for seconds at most; RETRIABLE
- * while it cannot be told, as when a predecessor's transaction is still under way. */
-RP_NODISCARD int lanes_read_state(const struct lanes *l, rd_kafka_topic_partition_list_t *parts,
-                                  struct rp_error *err);
-
-/* Takes over `parts`, whose state was read; sets each one's offset to where reading begins. */
-RP_NODISCARD int lanes_add(struct lanes *l, rd_kafka_topic_partition_list_t *parts,
+/* Partitions come; their state is asked for by lanes_take_over. */
+RP_NODISCARD int lanes_add(struct lanes *l, const rd_kafka_topic_partition_list_t *parts,
                            struct rp_error *err);
 void lanes_remove(struct lanes *l, const rd_kafka_topic_partition_list_t *parts);
+/* Drops what is held of all of them; their states are to be found out anew. */
+void lanes_let_go(struct lanes *l);
 void lanes_clear(struct lanes *l);
 
-/* All of them; the caller's to destroy. */
-rd_kafka_topic_partition_list_t *lanes_list(const struct lanes *l);
+/* Asks for the states that are not known, and takes over the partitions whose state has come. Does
+ * not wait; call it often. */
+RP_NODISCARD int lanes_take_over(struct lanes *l, struct rp_error *err);
 
 /* The states to commit of those with something in flight, or (`all`) of all that changed since
  * their last commit. The caller's to destroy. */

@@ -19,7 +19,6 @@
 #define IDLE_MS         100
 #define BACKOFF_MS      50
 #define BACKOFF_MAX_MS  5000
-#define SEEK_MS         10000
 #define READ_MOST       512   /* records read of a partition between two looks at the clock */
 #define GAUGE_EVERY_MS  1000
 #define COMMIT_EVERY_MS 100   /* at-least-once: how old a settled state grows before its commit */
@@ -58,6 +57,7 @@ struct delayer {
 
     int64_t backoff_ms, gauge_mono_ms, commit_mono_ms;
     bool learned; /* the last failure says what to do otherwise, so that is tried at once */
+    bool joined; /* the group has given us partitions, or none */
     bool failed; /* `failure` ends the worker */
     struct rp_error failure;
 };
@@ -91,31 +91,27 @@ static void back_off(struct delayer *d, const struct rp_error *err)
         (void)usleep(10000);
 }
 
-/* Until the state of the partitions is known. A predecessor's transaction may still be under way;
- * the coordinator ends it after transaction.timeout.ms. */
-static bool read_state(struct delayer *d, rd_kafka_topic_partition_list_t *parts)
+/* The producer before all: it aborts what a predecessor of the same name left open, which would hold
+ * up the state of the partitions. */
+static void open_publisher(struct delayer *d)
 {
     struct rp_error err;
-    while (!stopping(d)) {
-        if (rp_publisher_open(d->publisher, &err) == 0 &&
-            lanes_read_state(&d->lanes, parts, &err) == 0)
-            return true;
+    while (!stopping(d) && rp_publisher_open(d->publisher, &err) != 0) {
         if (err.cls == RP_FATAL)
             give_up(d, &err);
         else
             back_off(d, &err);
     }
-    return false;
 }
 
 static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
 {
     struct delayer *d = opaque;
     struct rp_error err;
-    if (parts->cnt > 0 && read_state(d, parts) && lanes_add(&d->lanes, parts, &err) != 0)
+    if (lanes_add(&d->lanes, parts, &err) != 0)
         give_up(d, &err);
+    d->joined = true;
     d->backoff_ms = 0;
-    atomic_store(&d->w->ready, true);
 }
 
 /* Commits what was acknowledged, where the guarantee lets that wait. */
@@ -141,34 +137,6 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
     if (!lost)
         commit_states(d, false);
     lanes_remove(&d->lanes, parts);
-}
-
-/* After an outcome that is not known: drops what is held, and takes all partitions over anew from
- * their committed state, as another owner would. */
-static void take_over_anew(struct delayer *d)
-{
-    struct rp_error err;
-    rd_kafka_topic_partition_list_t *parts = lanes_list(&d->lanes);
-    if (!read_state(d, parts)) {
-        rd_kafka_topic_partition_list_destroy(parts);
-        return;
-    }
-    lanes_clear(&d->lanes);
-    if (lanes_add(&d->lanes, parts, &err) != 0) {
-        give_up(d, &err);
-    } else if (parts->cnt > 0) {
-        rd_kafka_error_t *error =
-            rd_kafka_seek_partitions(rp_consumer_handle(d->consumer), parts, SEEK_MS);
-        bool sought = error == NULL;
-        if (error != NULL)
-            (void)rp_kafka_fail_error(&err, error, "seek");
-        for (int i = 0; i < parts->cnt && sought; i++)
-            if (parts->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR)
-                sought = rp_kafka_fail(&err, parts->elems[i].err, "seek") == 0;
-        if (!sought)
-            give_up(d, &err);
-    }
-    rd_kafka_topic_partition_list_destroy(parts);
 }
 
 static void learn(struct delayer *d)
@@ -208,10 +176,14 @@ static void fail_batch(struct delayer *d, bool unknown, const struct rp_error *e
         give_up(d, err);
     else
         back_off(d, err);
-    if (unknown)
-        take_over_anew(d);
-    else
+    if (!unknown) {
         lanes_untake(&d->lanes);
+        return;
+    }
+    /* As another owner would: drops what is held, and begins with what is committed. A new producer
+     * comes first, since that ends whatever is still under way. */
+    open_publisher(d);
+    lanes_let_go(&d->lanes);
 }
 
 static struct settle_record record_of(struct lane *lane, const struct frontier_entry *entry,
@@ -369,7 +341,6 @@ static bool settle_due(struct delayer *d)
         for (size_t i = 0; i < d->lanes.n; i++)
             lane_set_committed(d->lanes.items[i]);
     d->backoff_ms = 0;
-    atomic_store(&d->w->ready, true);
     return true;
 }
 
@@ -440,6 +411,14 @@ static void wait(struct delayer *d)
         (void)!read(d->lanes.wake_fd, &drained, sizeof drained);
 }
 
+static void take_over(struct delayer *d)
+{
+    struct rp_error err;
+    if (lanes_take_over(&d->lanes, &err) != 0)
+        give_up(d, &err);
+    atomic_store(&d->w->ready, d->joined && d->backoff_ms == 0 && d->lanes.n == d->lanes.all);
+}
+
 static void keep_house(struct delayer *d)
 {
     int64_t now_mono_ms = rp_mono_ms();
@@ -463,6 +442,7 @@ static void keep_house(struct delayer *d)
 static void step(struct delayer *d)
 {
     serve_consumer(d);
+    take_over(d);
     read_lanes(d);
     bool settled = settle_due(d);
     keep_house(d);
@@ -505,7 +485,9 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
     d->lanes.consumer = rp_consumer_handle(d->consumer);
     d->rebalances = rd_kafka_queue_get_consumer(d->lanes.consumer);
     rd_kafka_queue_io_event_enable(d->rebalances, d->lanes.wake_fd, &one, sizeof one);
-    if (trimmer_new(d->lanes.consumer, &d->trimmer, err) != 0)
+    if (trimmer_new(d->lanes.consumer, &d->trimmer, err) != 0 ||
+        inquiry_new(d->lanes.consumer, group, d->exactly_once, d->lanes.wake_fd, &d->lanes.inquiry,
+                    err) != 0)
         return -1;
     return rp_targets_new(d->lanes.consumer, &d->settle.targets, err);
 }
@@ -539,6 +521,7 @@ static void tear_down(struct delayer *d)
         rd_kafka_queue_destroy(d->rebalances);
     }
     lanes_clear(&d->lanes);
+    inquiry_free(d->lanes.inquiry);
     rp_consumer_close(d->consumer);
     rp_publisher_free(d->publisher);
     rp_codec_free(d->settle.codec);
@@ -563,6 +546,7 @@ int delayer_run(struct rp_worker *w, struct rp_error *err)
     d->config = w->config;
     int rc = set_up(d, err);
     if (rc == 0) {
+        open_publisher(d);
         while (!stopping(d))
             step(d);
         commit_states(d, false);

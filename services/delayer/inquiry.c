@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inquiry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+
+#define AGAIN_MS   100
+#define REQUEST_MS 10000
+
+struct inquiry {
+    rd_kafka_t *client;
+    rd_kafka_queue_t *queue;
+    char *group;
+    bool stable, under_way;
+    uint64_t epoch;
+    int64_t next_mono_ms;
+};
+
+int inquiry_new(rd_kafka_t *client, const char *group, bool stable, int wake_fd,
+                struct inquiry **out, struct rp_error *err)
+{
+    static const uint64_t one = 1;
+    struct inquiry *q = calloc(1, sizeof *q);
+    char *copy = strdup(group);
+    if (q == NULL || copy == NULL) {
+        free(q);
+        free(copy);
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for an inquiry");
+    }
+    *q = (struct inquiry){.client = client, .group = copy, .stable = stable};
+    q->queue = rd_kafka_queue_new(client);
+    rd_kafka_queue_io_event_enable(q->queue, wake_fd, &one, sizeof one);
+    *out = q;
+    return 0;
+}
+
+void inquiry_free(struct inquiry *q)
+{
+    if (q == NULL)
+        return;
+    rd_kafka_queue_io_event_enable(q->queue, -1, NULL, 0);
+    rd_kafka_queue_destroy(q->queue);
+    free(q->group);
+    free(q);
+}
+
+void inquiry_ask(struct inquiry *q, const rd_kafka_topic_partition_list_t *parts, uint64_t epoch)
+{
+    char text[128];
+    if (q->under_way || parts->cnt == 0 || rp_mono_ms() < q->next_mono_ms)
+        return;
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(q->client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
+    rd_kafka_error_t *error =
+        rd_kafka_AdminOptions_set_require_stable_offsets(options, q->stable ? 1 : 0);
+    if (error != NULL)
+        rd_kafka_error_destroy(error); /* only for an option that the request does not have */
+    (void)rd_kafka_AdminOptions_set_request_timeout(options, REQUEST_MS, text, sizeof text);
+    rd_kafka_ListConsumerGroupOffsets_t *request =
+        rd_kafka_ListConsumerGroupOffsets_new(q->group, parts);
+    rd_kafka_ListConsumerGroupOffsets(q->client, &request, 1, options, q->queue);
+    rd_kafka_ListConsumerGroupOffsets_destroy(request);
+    rd_kafka_AdminOptions_destroy(options);
+    q->under_way = true;
+    q->epoch = epoch;
+}
+
+static rd_kafka_topic_partition_list_t *read_answer(rd_kafka_event_t *event)
+{
+    size_t n = 0;
+    if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        rp_log(RP_LOG_WARN, "state-unknown", rp_f_str("error", rd_kafka_event_error_string(event)));
+        return NULL;
+    }
+    const rd_kafka_group_result_t **groups = rd_kafka_ListConsumerGroupOffsets_result_groups(
+        rd_kafka_event_ListConsumerGroupOffsets_result(event), &n);
+    if (n != 1)
+        return NULL;
+    const rd_kafka_error_t *error = rd_kafka_group_result_error(groups[0]);
+    const rd_kafka_topic_partition_list_t *parts = rd_kafka_group_result_partitions(groups[0]);
+    if (error != NULL || parts == NULL) {
+        rp_log(RP_LOG_WARN, "state-unknown",
+               rp_f_str("error", error == NULL ? "no answer" : rd_kafka_error_string(error)));
+        return NULL;
+    }
+    return rd_kafka_topic_partition_list_copy(parts);
+}
+
+rd_kafka_topic_partition_list_t *inquiry_answer(struct inquiry *q, uint64_t *out_epoch)
+{
+    rd_kafka_event_t *event = q->under_way ? rd_kafka_queue_poll(q->queue, 0) : NULL;
+    if (event == NULL)
+        return NULL;
+    rd_kafka_topic_partition_list_t *parts = read_answer(event);
+    rd_kafka_event_destroy(event);
+    q->under_way = false;
+    q->next_mono_ms = rp_mono_ms() + AGAIN_MS;
+    *out_epoch = q->epoch;
+    return parts;
+}
