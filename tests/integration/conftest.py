@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
-import pathlib
 import random
 import shutil
 import signal
-import tempfile
 
 import pytest
 
 from pipeline import BUILD, Pipeline
-from servers import Kafka, Postgres
+from servers import Kafka, Postgres, running
 
 pipelines, seed_key = pytest.StashKey(), pytest.StashKey()
 
@@ -25,27 +23,16 @@ def pytest_report_header(config):
     return f"REPRISE_SEED={config.stash[seed_key]}"
 
 
-def folder_for(server):
-    """Reachable for the user that PostgreSQL runs as."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"reprise-{server}-"))
-    folder.chmod(0o711)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def kafka():
-    server = Kafka(folder_for("kafka"))
-    yield server
-    server.stop()
-    shutil.rmtree(server.folder)
+    with running(Kafka) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def postgres():
-    server = Postgres(folder_for("postgres"))
-    yield server
-    server.stop()
-    shutil.rmtree(server.folder)
+    with running(Postgres) as server:
+        yield server
 
 
 @pytest.fixture

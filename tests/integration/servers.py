@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real servers, run by the scripts of deploy/local. They end with this process, whatever ends it."""
 
+import contextlib
 import os
 import pathlib
 import random
+import shutil
 import socket
 import subprocess
+import tempfile
 import time
 
 import psycopg
@@ -15,12 +18,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run_script(script, *arguments):
+def run_script(script, *arguments, check=True):
     done = subprocess.run(
         [ROOT / "deploy/local" / script, *map(str, arguments)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True,
     )  # fmt: skip
-    if done.returncode != 0:
+    if check and done.returncode != 0:
         raise RuntimeError(f"{script} {' '.join(map(str, arguments))}: {done.stderr}{done.stdout}")
 
 
@@ -33,24 +36,42 @@ def free_port():
                 return port
 
 
+@contextlib.contextmanager
+def running(kind, **options):
+    """A server in a folder of its own; nothing of it is left, also when its start is interrupted."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"reprise-{kind.__name__.lower()}-"))
+    folder.chmod(0o711)  # PostgreSQL runs as another user
+    try:
+        yield kind(folder, **options)
+    finally:
+        run_script(kind.SCRIPT, "stop", "--dir", folder, "--kill", check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Kafka:
-    def __init__(self, folder, brokers=1):
+    SCRIPT = "kafka/broker"
+
+    # The authorizer lets everybody do everything but what a test forbids.
+    AUTHORIZER = (
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found=true",
+    )
+
+    def __init__(self, folder, brokers=1, settings=AUTHORIZER):
         self.folder = folder
-        # The authorizer lets everybody do everything but what a test forbids.
         run_script(
-            "kafka/broker", "start", "--dir", folder, "--owner", os.getpid(), "--brokers", brokers,
-            "--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "--set", "allow.everyone.if.no.acl.found=true",
+            self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(), "--brokers", brokers,
+            *[argument for setting in settings for argument in ("--set", setting)],
         )  # fmt: skip
         self.bootstrap = (folder / "bootstrap").read_text().strip()
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
 
     def start(self):
         """Again, after a stop, on the same ports."""
-        run_script("kafka/broker", "start", "--dir", self.folder)
+        run_script(self.SCRIPT, "start", "--dir", self.folder)
 
     def stop(self):
-        run_script("kafka/broker", "stop", "--dir", self.folder, "--kill")
+        run_script(self.SCRIPT, "stop", "--dir", self.folder, "--kill")
 
     def create_topic(self, name, partitions=2, **config):
         config = {key.replace("_", "."): str(value) for key, value in config.items()}
@@ -66,17 +87,19 @@ class Kafka:
 
 
 class Postgres:
+    SCRIPT = "postgres"
+
     def __init__(self, folder):
         self.folder = folder
-        run_script("postgres", "start", "--dir", folder, "--owner", os.getpid())
+        run_script(self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid())
         self.dsn = (folder / "dsn").read_text().strip()
 
     def start(self):
         """Again, after a stop, on the same port."""
-        run_script("postgres", "start", "--dir", self.folder)
+        run_script(self.SCRIPT, "start", "--dir", self.folder)
 
     def stop(self):
-        run_script("postgres", "stop", "--dir", self.folder, "--kill")
+        run_script(self.SCRIPT, "stop", "--dir", self.folder, "--kill")
 
     def create_database(self, name):
         """A database of its own; returns its data source name."""

@@ -2,15 +2,13 @@
 """Everything is killed again and again while tasks fail and recover; then all is counted."""
 
 import collections
-import shutil
 import time
 
 import pytest
 
 import contract
-from conftest import folder_for
 from pipeline import header, now_ms
-from servers import Kafka
+from servers import Kafka, running
 
 TASKS, RATE = 3000, 150
 POLICIES = {
@@ -161,10 +159,8 @@ class Server:
 @pytest.fixture
 def own_kafka():
     """A broker that nobody else needs."""
-    server = Kafka(folder_for("kafka"))
-    yield server
-    server.stop()
-    shutil.rmtree(server.folder)
+    with running(Kafka) as server:
+        yield server
 
 
 @pytest.mark.timeout(240)

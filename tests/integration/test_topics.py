@@ -2,12 +2,9 @@
 """`reprise topics apply | check` against a real cluster."""
 
 import json
-import os
-import shutil
 import subprocess
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 from confluent_kafka.admin import (
@@ -21,9 +18,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from conftest import folder_for
 from pipeline import BUILD, wait_for
-from servers import run_script
+from servers import Kafka, running
 
 OURS = ["failed-tasks", "retry-1s", "retry-10s", "retry-60s", "dead-letter"]
 
@@ -196,11 +192,8 @@ def test_a_cluster_that_is_away_is_said_to_be(cluster):
 @pytest.fixture
 def three_brokers():
     # Without the other tests' authorizer, which a quorum of three needs to be up before it can vote.
-    folder = folder_for("kafka3")
-    run_script("kafka/broker", "start", "--dir", folder, "--owner", os.getpid(), "--brokers", 3)
-    yield SimpleNamespace(bootstrap=(folder / "bootstrap").read_text().strip())
-    run_script("kafka/broker", "stop", "--dir", folder, "--kill")
-    shutil.rmtree(folder)
+    with running(Kafka, brokers=3, settings=()) as server:
+        yield server
 
 
 def test_on_three_brokers_each_record_is_on_two(three_brokers, tmp_path):
