@@ -19,6 +19,7 @@ struct rp_doc {
     size_t n_faults, n_dropped;
     char path[200]; /* "router.workers" */
     int depth;      /* steps of the path */
+    size_t n_rules; /* retry rules read so far: by aliases a short file can hold any number */
 };
 
 struct rp_fault {

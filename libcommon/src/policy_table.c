@@ -12,7 +12,8 @@
 
 #define END {.key = NULL}
 
-#define MAX_DEPTH 8 /* of their nesting, counted from the file's root */
+#define MAX_DEPTH 8     /* of all_of and any_of, counted from the file's root */
+#define MAX_RULES 10000 /* of these in a file */
 
 static const char *const retry_words[] = {"never", "always", NULL};
 static const char *const backoff_words[] = {"none", "by_category", NULL};
@@ -27,8 +28,11 @@ static void read_terms(struct rp_doc *doc, const yaml_node_t *node, void *field)
         rp_doc_fault(doc, node, "expected a list of 1 to %d rules", RP_RETRY_MAX_TERMS);
         return;
     }
-    if (doc->depth > MAX_DEPTH) {
-        rp_doc_fault(doc, node, "expected a rule that is nested less deeply");
+    doc->n_rules += (size_t)n;
+    if (doc->depth > MAX_DEPTH || doc->n_rules > MAX_RULES) {
+        rp_doc_fault(doc, node, "expected %s",
+                     doc->depth > MAX_DEPTH ? "a rule that is nested less deeply"
+                                            : "fewer rules in the file");
         return;
     }
     rule->terms = calloc((size_t)n, sizeof *rule->terms);
@@ -43,10 +47,10 @@ static void read_terms(struct rp_doc *doc, const yaml_node_t *node, void *field)
     }
 }
 
-#define MAX_ATTEMPTS(owner, member)                                                                 \
-    {.key = "max_attempts", .type = RP_P_INT, RP_FIELD(owner, member), .min = 1, .max = 100,        \
+#define MAX_ATTEMPTS(owner, member)                                                                \
+    {.key = "max_attempts", .type = RP_P_INT, RP_FIELD(owner, member), .min = 1, .max = 100,       \
      .about = "Executions in all, the first one included."}
-#define DEADLINE(owner, member)                                                                     \
+#define DEADLINE(owner, member)                                                                    \
     {.key = "deadline", .type = RP_P_DURATION, RP_FIELD(owner, member), .min = 1, .max = 365 * DAY, \
      .about = "From the first failure; no retry is due later than this."}
 

@@ -268,6 +268,17 @@ static void rules_that_nest_without_end_are_refused(void **state)
     const char *text = "policies: {a: {retry: &r {all_of: [*r, *r]}}}\n";
     assert_null(load_text(text, strlen(text)));
     assert_non_null(strstr(faults, "expected a rule that is nested less deeply"));
+    text = "policies: {a: {retry: &r {all_of: [*r, *r, *r, *r, *r, *r, *r, *r]}}}\n";
+    assert_null(load_text(text, strlen(text)));
+    assert_non_null(strstr(load_error.text, "nested less deeply"));
+    text = "policies:\n"
+           "  a: {retry: {all_of: [&a {any_of: [&b {all_of: [&c {any_of: [always, never, always, "
+           "never, always, never, always, never]}, *c, *c, *c, *c, *c, *c, *c]}, *b, *b, *b, *b, "
+           "*b, *b, *b]}, *a, *a, *a, *a, *a, *a, *a]}}\n"
+           "  b: {retry: {all_of: [*a, *a, *a, *a, *a, *a, *a, *a]}}\n"
+           "  c: {retry: {all_of: [*a, *a, *a, *a, *a, *a, *a, *a]}}\n";
+    assert_null(load_text(text, strlen(text)));
+    assert_non_null(strstr(faults, "expected fewer rules in the file"));
 }
 
 int main(void)
