@@ -51,8 +51,8 @@ static void read_terms(struct rp_doc *doc, const yaml_node_t *node, void *field)
     {.key = "max_attempts", .type = RP_P_INT, RP_FIELD(owner, member), .min = 1, .max = 100,       \
      .about = "Executions in all, the first one included."}
 #define DEADLINE(owner, member)                                                                    \
-    {.key = "deadline", .type = RP_P_DURATION, RP_FIELD(owner, member), .min = 1, .max = 365 * DAY, \
-     .about = "From the first failure; no retry is due later than this."}
+    {.key = "deadline", .type = RP_P_DURATION, RP_FIELD(owner, member), .min = 1,                  \
+     .max = 365 * DAY, .about = "From the first failure; no retry is due later than this."}
 
 static const struct rp_param retry_fields[] = {
     MAX_ATTEMPTS(rp_retry_rule, max_attempts),
