@@ -436,7 +436,6 @@ static void keep_house(struct delayer *d)
         trimmer_start(d->trimmer, offsets);
         rd_kafka_topic_partition_list_destroy(offsets);
     }
-    d->settle.policies = rp_worker_policies(d->w);
 }
 
 static void step(struct delayer *d)
@@ -444,6 +443,7 @@ static void step(struct delayer *d)
     serve_consumer(d);
     take_over(d);
     read_lanes(d);
+    d->settle.policies = rp_worker_policies(d->w);
     bool settled = settle_due(d);
     keep_house(d);
     if (!settled)

@@ -386,6 +386,7 @@ static void step(struct router *r)
     if (open)
         wait_ms = r->config->router.linger_ms - (rp_mono_ms() - r->batch.began_mono_ms);
     rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
+    r->route.policies = rp_worker_policies(r->w);
     if (m != NULL) {
         handle(r, m);
         rd_kafka_message_destroy(m);
@@ -393,7 +394,6 @@ static void step(struct router *r)
     if (batch_is_due(r))
         (void)close_batch(r);
     resume_waiting(r);
-    r->route.policies = rp_worker_policies(r->w);
 }
 
 static int set_up(struct router *r, struct rp_error *err)
