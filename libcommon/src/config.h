@@ -56,7 +56,7 @@ struct rp_config {
     struct rp_service_config {
         int workers;
         int64_t batch;     /* records in a transaction, at most */
-        int64_t linger_ms; /* how long a transaction waits for more records */
+        int64_t linger_ms; /* how long a transaction waits for more records; not the delayer's */
         int64_t drain_ms;  /* from SIGTERM to the end */
         char *listen;      /* host:port of the probes and metrics */
         bool listen_set;   /* the file states it, so a taken port is an error */

@@ -173,18 +173,24 @@ static void check_property(struct rp_doc *doc, const yaml_node_t *node,
     }
 }
 
-/* A transaction that lingers longer than the broker lets it live is aborted, every time. */
+/* A transaction that waits longer than the broker lets it live is aborted, every time. */
 static void check_timeout(struct rp_doc *doc, const yaml_node_t *node,
                           const struct rp_property *property, const struct rp_config *config)
 {
-    const struct rp_service_config *services[] = {&config->router, &config->delayer};
+    const struct {
+        const char *name;
+        int64_t ms;
+    } waits[] = {
+        {"router.linger", config->router.linger_ms},
+        {"delayer.prepare_ahead", config->prepare_ahead_ms},
+    };
     int64_t timeout_ms;
     if (strcmp(property->name, "transaction.timeout.ms") != 0 ||
         !rp_parse_int(property->value, &timeout_ms))
         return;
-    for (size_t i = 0; i < sizeof services / sizeof *services; i++)
-        if (services[i]->linger_ms >= timeout_ms)
-            rp_doc_fault(doc, node, "must be longer than %s.linger", i == 0 ? "router" : "delayer");
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        if (waits[i].ms >= timeout_ms)
+            rp_doc_fault(doc, node, "must be longer than %s", waits[i].name);
 }
 
 static void check_list(struct rp_doc *doc, const yaml_node_t *section,

@@ -97,22 +97,26 @@ static const struct rp_param schema_registry[] = {
 };
 
 /* What every service has. */
-#define SERVICE(member, def_batch, def_linger, def_listen)                                         \
+#define SERVICE(member, def_batch, def_listen)                                                     \
     {.key = "workers", .type = RP_P_INT, RP_FIELD(rp_config, member.workers), .min = 1,            \
      .max = 64, .def = "1", .about = "Threads, each a member of the consumer group."},             \
     {.key = "batch", .type = RP_P_INT, RP_FIELD(rp_config, member.batch), .min = 1,                \
      .max = 100000, .def = def_batch, .about = "Records in one transaction, at most."},            \
-    {.key = "linger", .type = RP_P_DURATION, RP_FIELD(rp_config, member.linger_ms), .min = 0,      \
-     .max = 10 * SECOND, .def = def_linger,                                                        \
-     .about = "How long a transaction waits for more records."},                                   \
     {.key = "drain", .type = RP_P_DURATION, RP_FIELD(rp_config, member.drain_ms), .min = SECOND,   \
      .max = HOUR, .def = "30s", .about = "From SIGTERM to the end, at most."},                     \
     {.key = "listen", .type = RP_P_STRING, RP_FIELD(rp_config, member.listen), .min = 1,           \
      .max = 260, .def = def_listen, .check = check_listen,                                         \
      .about = "Where /healthz, /readyz and /metrics are served."}
 
+/* The delayer has none: its transactions begin when something is due. */
+#define LINGER(member, def_linger)                                                                 \
+    {.key = "linger", .type = RP_P_DURATION, RP_FIELD(rp_config, member.linger_ms), .min = 0,      \
+     .max = 10 * SECOND, .def = def_linger,                                                        \
+     .about = "How long a transaction waits for more records."}
+
 static const struct rp_param router[] = {
-    SERVICE(router, "1000", "5ms", "127.0.0.1:9101"),
+    SERVICE(router, "1000", "127.0.0.1:9101"),
+    LINGER(router, "5ms"),
     {.key = "clock_skew", .type = RP_P_DURATION, RP_FIELD(rp_config, clock_skew_ms), .min = 0,
      .max = HOUR, .def = "5s",
      .about = "A failed_at further in the future than this counts as the event's append time."},
@@ -124,11 +128,11 @@ static const struct rp_param router[] = {
 };
 
 static const struct rp_param delayer[] = {
-    SERVICE(delayer, "1000", "0ms", "127.0.0.1:9102"),
+    SERVICE(delayer, "1000", "127.0.0.1:9102"),
     {.key = "prepare_ahead", .type = RP_P_DURATION, RP_FIELD(rp_config, prepare_ahead_ms),
      .min = 0, .max = SECOND, .def = "10ms",
-     .about = "How long before the due time a transaction begins; 0: off, for handlers that read "
-              "uncommitted."},
+     .about = "How long before the due time a transaction begins, at most; it follows what one takes. "
+              "0: off, for handlers that read uncommitted."},
     {.key = "slack", .type = RP_P_DURATION, RP_FIELD(rp_config, slack_ms), .min = 0,
      .max = MINUTE, .def = "1s", .about = "How much earlier than needed a tier is read."},
     {.key = "memory", .type = RP_P_SIZE, RP_FIELD(rp_config, memory_bytes), .min = MIB,
@@ -143,7 +147,8 @@ static const struct rp_param delayer[] = {
 };
 
 static const struct rp_param archiver[] = {
-    SERVICE(archiver, "5000", "100ms", "127.0.0.1:9103"),
+    SERVICE(archiver, "5000", "127.0.0.1:9103"),
+    LINGER(archiver, "100ms"),
     END,
 };
 

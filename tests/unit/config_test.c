@@ -209,8 +209,10 @@ static void settings_that_contradict_each_other_are_refused(void **state)
                   "1: delayer.memory: must be at least twice topics.max_message_bytes\n");
     assert_faults("router: {linger: 2s}\nkafka: {producer: {transaction.timeout.ms: 2000}}\n",
                   "2: kafka.producer.transaction.timeout.ms: must be longer than router.linger\n");
-    assert_faults("delayer: {linger: 2s}\nkafka: {transaction.timeout.ms: 1000}\n",
-                  "2: kafka.transaction.timeout.ms: must be longer than delayer.linger\n");
+    assert_faults("delayer: {prepare_ahead: 1s}\nkafka: {transaction.timeout.ms: 1000}\n",
+                  "2: kafka.transaction.timeout.ms: must be longer than delayer.prepare_ahead\n");
+    assert_faults("delayer: {linger: 1s}\n",
+                  "1: delayer.linger: there is no such parameter\n");
     assert_faults("targets:\n  allow:\n    - retry-*\n    - dead-letter\n    - a\n",
                   "3: targets.allow: retry-* is a topic of reprise's own, never a target\n"
                   "4: targets.allow: dead-letter is a topic of reprise's own, never a target\n");
