@@ -48,8 +48,8 @@ def new_pipeline(request, kafka, postgres):
         shutil.rmtree(BUILD / "integration", ignore_errors=True)
     first, failed_before = len(mine), request.session.testsfailed
 
-    def make(name, kafka_server=None, **config):
-        mine.append(Pipeline(kafka_server or kafka, postgres, name, config))
+    def make(name, kafka_server=None, partitions=4, **config):
+        mine.append(Pipeline(kafka_server or kafka, postgres, name, config, partitions))
         return mine[-1]
 
     yield make

@@ -149,7 +149,7 @@ class Service:
 
 
 class Pipeline:
-    def __init__(self, kafka, postgres, name, config):
+    def __init__(self, kafka, postgres, name, config, partitions):
         self.kafka, self.postgres = kafka, postgres
         self.name = f"{name}-{uuid.uuid4().hex[:6]}"
         self.prefix = f"{self.name}."
@@ -163,7 +163,7 @@ class Pipeline:
                 "bootstrap.servers": kafka.bootstrap,
                 "consumer": {"session.timeout.ms": 6000},
             },
-            "topics": {"prefix": self.prefix, "partitions": 6},
+            "topics": {"prefix": self.prefix, "partitions": partitions},
             "targets": {"allow": [self.target("*")]},
             "postgres": {"dsn": self.dsn},
             "log": {"level": "debug"},

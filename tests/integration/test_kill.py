@@ -142,7 +142,11 @@ class Load:
 @pytest.mark.timeout(240)
 def test_services_that_are_killed_lose_double_and_hurry_nothing(new_pipeline, rng):
     pipeline = new_pipeline(
-        "kill-services", policies=POLICIES, router={"workers": 2}, delayer={"workers": 2}
+        "kill-services",
+        partitions=6,
+        policies=POLICIES,
+        router={"workers": 2},
+        delayer={"workers": 2},
     )
     load = Load(pipeline, rng)
     pipeline.start("router", "delayer", count=2)

@@ -7,6 +7,7 @@ import threading
 import time
 
 import contract
+import pytest
 from confluent_kafka import Producer
 from pipeline import now_ms
 
@@ -73,6 +74,7 @@ def park(pipeline, target, due_first, due_spread):
     assert producer.flush(60) == 0
 
 
+@pytest.mark.timeout(480)
 def test_a_million_waiting_tasks_cost_little_memory(new_pipeline):
     pipeline = new_pipeline("memory", tiers=["1s", "10s", "60s"], log={"level": "info"})
     target = pipeline.create_target("work", partitions=4)
