@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "batch.h"
+
+static struct batch batch;
+
+static int set_up(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    return batch_init(&batch, 100, &err);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    batch_clear(&batch);
+    return 0;
+}
+
+static void reach(int32_t partition, int64_t offset)
+{
+    struct rp_error err;
+    assert_int_equal(batch_reach(&batch, partition, offset, &err), 0);
+}
+
+static int64_t offset_of(bool first, int32_t partition)
+{
+    rd_kafka_topic_partition_list_t *list = batch_offsets(&batch, "t", first);
+    rd_kafka_topic_partition_t *p = rd_kafka_topic_partition_list_find(list, "t", partition);
+    int64_t offset = p == NULL ? -1 : p->offset;
+    rd_kafka_topic_partition_list_destroy(list);
+    return offset;
+}
+
+static void it_commits_behind_the_last_and_goes_back_to_the_first(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 10; i++) {
+        reach(0, 100 + i);
+        assert_int_equal(batch_take(&batch, 0, 100 + i), 2 * i);
+        reach(40, 7 * i);
+        assert_int_equal(batch_take(&batch, 40, 7 * i), 2 * i + 1);
+    }
+    assert_int_equal(offset_of(false, 0), 110);
+    assert_int_equal(offset_of(true, 0), 100);
+    assert_int_equal(offset_of(false, 40), 64);
+    assert_int_equal(offset_of(true, 40), 0);
+}
+
+static void what_was_reached_and_not_taken_is_read_again_and_not_committed(void **state)
+{
+    (void)state;
+    reach(3, 50);
+    assert_int_equal(offset_of(false, 3), -1);
+    assert_int_equal(offset_of(true, 3), 50);
+}
+
+static void a_reset_forgets_all(void **state)
+{
+    (void)state;
+    reach(3, 50);
+    (void)batch_take(&batch, 3, 50);
+    batch_reset(&batch);
+    assert_int_equal(offset_of(true, 3), -1);
+    assert_int_equal(batch.n, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(it_commits_behind_the_last_and_goes_back_to_the_first),
+        TEST(what_was_reached_and_not_taken_is_read_again_and_not_committed),
+        TEST(a_reset_forgets_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
