@@ -27,12 +27,12 @@ def jars():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             unfinished = pathlib.Path(tempfile.mkdtemp(prefix=".fetching-interop.", dir=CACHE))
-            # Java takes the home folder from the system's list of users, whatever HOME says.
-            options = f"-Duser.home={pathlib.Path.home()} {os.environ.get('MAVEN_OPTS', '')}"
+            # Maven takes the home folder from the system's list of users, whatever HOME says.
+            repository = pathlib.Path.home() / ".m2/repository"
             subprocess.run(
                 ["mvn", "-B", "-q", "-f", INTEROP / "pom.xml", "dependency:copy-dependencies",
-                 f"-DoutputDirectory={unfinished / 'jars'}"],
-                check=True, stdin=subprocess.DEVNULL, env=os.environ | {"MAVEN_OPTS": options},
+                 f"-Dmaven.repo.local={repository}", f"-DoutputDirectory={unfinished / 'jars'}"],
+                check=True, stdin=subprocess.DEVNULL,
             )  # fmt: skip
             (unfinished / "jars").rename(folder)
             shutil.rmtree(unfinished)
