@@ -2,6 +2,7 @@
 """The real servers, run by the scripts of deploy/local. They end with this process, whatever ends it."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import random
@@ -27,10 +28,15 @@ def run_script(script, *arguments, check=True):
         raise RuntimeError(f"{script} {' '.join(map(str, arguments))}: {done.stderr}{done.stdout}")
 
 
+ports = itertools.cycle(range(10000, 15000))
+for _ in range(random.SystemRandom().randrange(5000)):
+    next(ports)
+
+
 def free_port():
-    """Below the range that the system hands out to outgoing connections."""
-    while True:
-        port = random.SystemRandom().randrange(10000, 15000)
+    """Below the range that the system hands out to outgoing connections, and another at each call:
+    whoever was given one may not listen yet."""
+    for port in ports:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 return port
