@@ -37,6 +37,8 @@ static const struct rp_property producer_defaults[] = {
     /* With the default of 100 ms, a transaction that begins while the one before is still being
      * completed waits out a whole back-off. */
     {"retry.backoff.ms", "2"},
+    /* A batch is queued in one go and then waited for: to linger only delays it. */
+    {"linger.ms", "0"},
     /* How long a worker that died holds up the readers of what it had not committed. */
     {"transaction.timeout.ms", "15000"},
     /* What is too large is for the broker to say, by topic: see publisher.h. */
