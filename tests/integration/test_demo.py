@@ -15,13 +15,13 @@ from servers import ROOT
 
 
 def processes_in(folder):
-    """Pids of the processes that name the folder in their command line, or work in it."""
+    """The processes that name the folder in their command line, or work in it."""
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            words = (process / "cmdline").read_bytes().decode(errors="replace")
+            words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if str(folder) in words or str(folder) in os.readlink(process / "cwd"):
-                found.append(int(process.name))
+                found.append(f"{process.name}: {words[:200]}")
         except OSError:
             continue  # it has ended meanwhile
     return found
@@ -61,7 +61,10 @@ class Run:
         return self.process.returncode
 
     def assert_nothing_is_left(self):
-        wait_for(lambda: not processes_in(self.folder), "the processes to be gone", 5)
+        deadline = time.monotonic() + 15
+        while left := processes_in(self.folder):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
         assert list(self.folder.iterdir()) == []
 
 
