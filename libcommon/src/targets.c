@@ -16,6 +16,8 @@
 /* What a delivery found out: asking again would only say that the topic is there. */
 #define BLAMED_MS 30000
 #define ASK_MS    5000
+/* Who waits for one topic after another, while no broker answers, does nothing else. */
+#define SILENT_MS 1000
 
 struct place {
     char name[TOPIC_NAME_MAX + 1];
@@ -25,7 +27,7 @@ struct place {
 
 struct rp_targets {
     rd_kafka_t *client;
-    rd_kafka_queue_t *queue;
+    int64_t silent_until_mono_ms; /* nobody answered: not asked again before */
     struct place places[N_PLACES];
 };
 
@@ -35,16 +37,12 @@ int rp_targets_new(rd_kafka_t *client, struct rp_targets **out, struct rp_error 
     if (t == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for the targets");
     t->client = client;
-    t->queue = rd_kafka_queue_new(client);
     *out = t;
     return 0;
 }
 
 void rp_targets_free(struct rp_targets *t)
 {
-    if (t == NULL)
-        return;
-    rd_kafka_queue_destroy(t->queue);
     free(t);
 }
 
@@ -98,6 +96,8 @@ static enum rp_target_state result_state(rd_kafka_event_t *event)
 
 static enum rp_target_state ask(struct rp_targets *t, const char *name)
 {
+    /* A queue of its own: an answer that comes too late must not meet the next question. */
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(t->client);
     rd_kafka_AdminOptions_t *options =
         rd_kafka_AdminOptions_new(t->client, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
     char text[128];
@@ -106,14 +106,14 @@ static enum rp_target_state ask(struct rp_targets *t, const char *name)
     if (refused != NULL)
         rd_kafka_error_destroy(refused); /* then the delivery finds out */
     rd_kafka_TopicCollection_t *topics = rd_kafka_TopicCollection_of_topic_names(&name, 1);
-    rd_kafka_DescribeTopics(t->client, topics, options, t->queue);
+    rd_kafka_DescribeTopics(t->client, topics, options, queue);
     rd_kafka_TopicCollection_destroy(topics);
     rd_kafka_AdminOptions_destroy(options);
-    /* A little longer than the request, so that its answer never meets the next question. */
-    rd_kafka_event_t *event = rd_kafka_queue_poll(t->queue, ASK_MS + 1000);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, ASK_MS + 1000);
     enum rp_target_state state = result_state(event);
     if (event != NULL)
         rd_kafka_event_destroy(event);
+    rd_kafka_queue_destroy(queue);
     return state;
 }
 
@@ -143,11 +143,15 @@ enum rp_target_state rp_targets_state(struct rp_targets *t, struct rp_bytes topi
     struct place *p = place_of(t, topic);
     if (holds(p, topic))
         return p->state;
+    if (rp_mono_ms() < t->silent_until_mono_ms)
+        return RP_TARGET_UNKNOWN;
     char name[TOPIC_NAME_MAX + 1];
     memcpy(name, topic.data, topic.len);
     name[topic.len] = '\0';
     enum rp_target_state state = ask(t, name);
-    if (state != RP_TARGET_UNKNOWN)
+    if (state == RP_TARGET_UNKNOWN)
+        t->silent_until_mono_ms = rp_mono_ms() + SILENT_MS;
+    else
         remember(p, topic, state, state == RP_TARGET_USABLE ? USABLE_MS : REFUSED_MS);
     return state;
 }

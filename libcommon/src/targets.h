@@ -6,8 +6,8 @@
 #include "kafka.h"
 
 /* Which topics can be sent to, as the brokers say: asked at first use, remembered for some seconds,
- * in a cache of fixed size. What a delivery finds out later is told to rp_targets_blame. One
- * thread. */
+ * in a cache of fixed size. While they do not answer, nobody waits for more than one question a
+ * second. What a delivery finds out later is told to rp_targets_blame. One thread. */
 struct rp_targets;
 
 enum rp_target_state {
