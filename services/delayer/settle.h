@@ -25,7 +25,7 @@ struct settle_record {
     const char *topic; /* where it is held */
     int32_t partition;
     int64_t offset;
-    bool lap; /* its time has come, but it is not due */
+    bool lap; /* it starts another lap, unless it is due by now */
     int64_t now_ms;
     const struct rp_lesson *lesson; /* NULL: none */
 };

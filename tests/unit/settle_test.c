@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "config_fixture.h"
+#include "settle.h"
+
+#define NOW INT64_C(1763700000000)
+
+enum rp_target_state __wrap_rp_targets_state(struct rp_targets *t, struct rp_bytes topic);
+enum rp_target_state __wrap_rp_targets_state(struct rp_targets *t, struct rp_bytes topic)
+{
+    (void)t;
+    (void)topic;
+    return RP_TARGET_USABLE;
+}
+
+static struct rp_config *config;
+static struct settle_context context;
+static struct rp_buf value;
+
+static int set_up(void **state)
+{
+    struct rp_error err;
+    const struct rp_failed_task task = {
+        .task_id = rp_str("t-1"),
+        .task_type = rp_str("mail"),
+        .payload = rp_str("hello"),
+        .attempt = 1,
+        .error_class = rp_str("E"),
+        .error_message = rp_str(""),
+        .source = rp_str("test"),
+        .first_failed_at_ms = RP_NO_TIME,
+        .failed_at_ms = NOW - 1000,
+    };
+    (void)state;
+    config = load_good("targets: {allow: [work]}\n");
+    context = (struct settle_context){.config = config, .policies = config->policies};
+    assert_int_equal(rp_codec_new(NULL, &context.codec, &err), 0);
+    return rp_failed_task_encode(&task, &value, &err);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rp_codec_free(context.codec);
+    rp_arena_clear(&context.arena);
+    rp_buf_clear(&context.letter);
+    rp_buf_clear(&value);
+    rp_config_free(config);
+    return 0;
+}
+
+/* Of a record whose due time lies beyond its tier's reach. */
+static void settle_lap(int64_t due_ms, struct settlement *out)
+{
+    struct rp_error err;
+    const struct settle_record r = {
+        .parcel = {.passage = {.task_id = rp_str("t-1"),
+                               .attempt = 2,
+                               .due_ms = due_ms,
+                               .first_failed_at_ms = NOW - 1000,
+                               .target = rp_str("work")},
+                   .value = rp_buf_bytes(&value)},
+        .topic = "retry-1s",
+        .lap = true,
+        .now_ms = NOW,
+    };
+    assert_int_equal(settle_record(&context, &r, out, &err), 0);
+}
+
+static void what_is_due_later_takes_another_lap(void **state)
+{
+    struct settlement s;
+    (void)state;
+    settle_lap(NOW + 15000, &s);
+    assert_int_equal(s.kind, SETTLE_LAP);
+    assert_true(rp_bytes_equal(s.out.topic, rp_str("retry-10s")));
+    assert_true(rp_bytes_equal(s.out.value, rp_buf_bytes(&value)));
+}
+
+/* Else each lap would begin with a time that has gone by, and end in the next lap at once. */
+static void what_is_due_by_now_takes_no_lap(void **state)
+{
+    struct settlement s;
+    (void)state;
+    settle_lap(NOW, &s);
+    assert_int_equal(s.kind, SETTLE_SENT);
+    assert_true(rp_bytes_equal(s.out.topic, rp_str("work")));
+    assert_true(rp_bytes_equal(s.out.value, rp_str("hello")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_due_later_takes_another_lap, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_due_by_now_takes_no_lap, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
