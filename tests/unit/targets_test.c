@@ -40,9 +40,8 @@ static int set_up(void **state)
     char text[200];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     assert_int_equal(rd_kafka_conf_set(conf, "test.mock.num.brokers", "1", text, sizeof text), 0);
-    assert_int_equal(rd_kafka_conf_set(conf, "allow.auto.create.topics", "false", text,
-                                       sizeof text),
-                     0);
+    assert_int_equal(
+        rd_kafka_conf_set(conf, "allow.auto.create.topics", "false", text, sizeof text), 0);
     f.client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
     assert_non_null(f.client);
     rd_kafka_mock_cluster_t *cluster = rd_kafka_handle_mock_cluster(f.client);
