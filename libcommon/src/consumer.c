@@ -89,24 +89,12 @@ static int subscribe(rd_kafka_t *rk, char *const *topics, size_t n, struct rp_er
     return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "subscribe");
 }
 
-static bool is_stated(const struct rp_properties *list, const char *name)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (strcmp(list->items[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 static int set_defaults(rd_kafka_conf_t *conf, const struct rp_config *config,
                         const struct rp_consumer_options *options, struct rp_error *err)
 {
-    for (size_t i = 0; i < options->n_defaults; i++) {
-        const struct rp_property *p = &options->defaults[i];
-        if (!is_stated(&config->kafka.common, p->name) &&
-            !is_stated(&config->kafka.consumer, p->name) &&
-            rp_kafka_conf_set(conf, p->name, p->value, err) != 0)
+    for (size_t i = 0; i < options->n_defaults; i++)
+        if (rp_kafka_conf_default(conf, config, RP_KAFKA_CONSUMER, &options->defaults[i], err) != 0)
             return -1;
-    }
     return 0;
 }
 

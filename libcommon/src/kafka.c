@@ -2,6 +2,7 @@
 #include "kafka.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "arena.h"
 #include "log.h"
@@ -37,8 +38,6 @@ static const struct rp_property producer_defaults[] = {
     /* With the default of 100 ms, a transaction that begins while the one before is still being
      * completed waits out a whole back-off. */
     {"retry.backoff.ms", "2"},
-    /* A batch is queued in one go and then waited for: to linger only delays it. */
-    {"linger.ms", "0"},
     /* How long a worker that died holds up the readers of what it had not committed. */
     {"transaction.timeout.ms", "15000"},
     /* What is too large is for the broker to say, by topic: see publisher.h. */
@@ -52,6 +51,25 @@ int rp_kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value
     if (rd_kafka_conf_set(conf, name, value, text, sizeof text) != RD_KAFKA_CONF_OK)
         return rp_fail(err, RP_E_CONFIG, RP_FATAL, "kafka.%s: %s", name, text);
     return 0;
+}
+
+static bool is_stated(const struct rp_properties *list, const char *name)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->items[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+int rp_kafka_conf_default(rd_kafka_conf_t *conf, const struct rp_config *config,
+                          enum rp_kafka_role role, const struct rp_property *property,
+                          struct rp_error *err)
+{
+    const struct rp_properties *own =
+        role == RP_KAFKA_CONSUMER ? &config->kafka.consumer : &config->kafka.producer;
+    if (is_stated(&config->kafka.common, property->name) || is_stated(own, property->name))
+        return 0;
+    return rp_kafka_conf_set(conf, property->name, property->value, err);
 }
 
 static int set_all(rd_kafka_conf_t *conf, const struct rp_property *items, size_t n,

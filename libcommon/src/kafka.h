@@ -19,6 +19,11 @@ rd_kafka_conf_t *rp_kafka_conf(const struct rp_config *config, enum rp_kafka_rol
 RP_NODISCARD int rp_kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value,
                                    struct rp_error *err);
 
+/* Sets a property of a consumer or producer, unless the configuration file states it. */
+RP_NODISCARD int rp_kafka_conf_default(rd_kafka_conf_t *conf, const struct rp_config *config,
+                                       enum rp_kafka_role role, const struct rp_property *property,
+                                       struct rp_error *err);
+
 /* Makes a client. Takes `conf`, also on failure. */
 RP_NODISCARD int rp_kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **out,
                               struct rp_error *err);

@@ -16,6 +16,7 @@
 struct rp_publisher {
     const struct rp_config *config;
     char *id;
+    const char *linger_ms;
     bool transactional;
     rd_kafka_t *rk; /* NULL: to be made */
     bool in_batch;
@@ -50,8 +51,8 @@ static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *o
         note_failure(p, (size_t)(uintptr_t)message->_private, message->err);
 }
 
-int rp_publisher_new(const struct rp_config *config, const char *id, struct rp_publisher **out,
-                     struct rp_error *err)
+int rp_publisher_new(const struct rp_config *config, const char *id, const char *linger_ms,
+                     struct rp_publisher **out, struct rp_error *err)
 {
     struct rp_publisher *p = calloc(1, sizeof *p);
     char *copy = strdup(id);
@@ -62,6 +63,7 @@ int rp_publisher_new(const struct rp_config *config, const char *id, struct rp_p
     }
     p->config = config;
     p->id = copy;
+    p->linger_ms = linger_ms;
     p->transactional = config->guarantee == RP_EXACTLY_ONCE;
     *out = p;
     return 0;
@@ -100,9 +102,11 @@ static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, struct rp_error *e
     rd_kafka_conf_t *conf = rp_kafka_conf(p->config, RP_KAFKA_PRODUCER, err);
     if (conf == NULL)
         return NULL;
+    const struct rp_property linger = {(char *)"linger.ms", (char *)(uintptr_t)p->linger_ms};
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_opaque(conf, p);
-    if (rp_kafka_conf_set(conf, "client.id", p->id, err) == 0 &&
+    if (rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &linger, err) == 0 &&
+        rp_kafka_conf_set(conf, "client.id", p->id, err) == 0 &&
         (!p->transactional || rp_kafka_conf_set(conf, "transactional.id", p->id, err) == 0))
         return conf;
     rd_kafka_conf_destroy(conf);

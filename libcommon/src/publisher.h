@@ -34,9 +34,13 @@ struct rp_failure_report {
     rd_kafka_resp_err_t code;
 };
 
-/* `id` becomes the transactional id: no two live publishers may share it. */
+/* `id` becomes the transactional id: no two live publishers may share it. `linger_ms` (a literal) is
+ * librdkafka's linger.ms where the file states none. One who sends a batch bit by bit needs some:
+ * librdkafka's thread spins while five requests to a partition are under way and a sixth has
+ * lingered enough. */
 RP_NODISCARD int rp_publisher_new(const struct rp_config *config, const char *id,
-                                  struct rp_publisher **out, struct rp_error *err);
+                                  const char *linger_ms, struct rp_publisher **out,
+                                  struct rp_error *err);
 /* Aborts what is open. NULL is fine. */
 void rp_publisher_free(struct rp_publisher *p);
 

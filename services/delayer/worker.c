@@ -479,7 +479,8 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
         .defaults = consumer_defaults,
         .n_defaults = sizeof consumer_defaults / sizeof *consumer_defaults,
     };
-    if (rp_publisher_new(d->config, id, &d->publisher, err) != 0 ||
+    /* A batch is queued in one go, so hardly any lingering brings it together. */
+    if (rp_publisher_new(d->config, id, "0.5", &d->publisher, err) != 0 ||
         rp_consumer_new(d->config, &options, &owner, &d->consumer, err) != 0)
         return -1;
     d->lanes.consumer = rp_consumer_handle(d->consumer);

@@ -422,7 +422,7 @@ static int set_up(struct router *r, struct rp_error *err)
         return -1;
     if (rp_codec_new(r->registry, &r->route.codec, err) != 0 ||
         batch_init(&r->batch, (size_t)config->router.batch, err) != 0 ||
-        rp_publisher_new(config, id, &r->publisher, err) != 0 ||
+        rp_publisher_new(config, id, "5", &r->publisher, err) != 0 ||
         rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
         return -1;
     return rp_targets_new(rp_consumer_handle(r->consumer), &r->route.targets, err);
