@@ -134,6 +134,12 @@ int rp_kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **out,
     return rp_fail(err, RP_E_KAFKA, RP_FATAL, "cannot make a Kafka client: %s", text);
 }
 
+int rp_kafka_new_admin(const struct rp_config *config, rd_kafka_t **out, struct rp_error *err)
+{
+    rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_ADMIN, err);
+    return conf == NULL ? -1 : rp_kafka_new(RD_KAFKA_PRODUCER, conf, out, err);
+}
+
 static enum rp_error_class class_of(rd_kafka_resp_err_t code)
 {
     switch (code) {

@@ -115,6 +115,11 @@ static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, struct rp_error *e
 
 int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
 {
+    char text[256];
+    if (p->rk != NULL && rd_kafka_fatal_error(p->rk, text, sizeof text) != 0) {
+        rp_log(RP_LOG_WARN, "producer-made-anew", rp_f_str("error", text));
+        destroy_producer(p);
+    }
     if (p->rk != NULL)
         return 0;
     rd_kafka_conf_t *conf = producer_conf(p, err);
@@ -134,6 +139,7 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
 {
     if (p->in_batch)
         return 0;
+    p->n_failures = p->purged = 0;
     if (rp_publisher_open(p, err) != 0)
         return -1;
     if (p->transactional) {
@@ -145,7 +151,6 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
             return -1;
         }
     }
-    p->n_failures = p->purged = 0;
     p->in_batch = true;
     return 0;
 }
@@ -196,7 +201,10 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     }
     rd_kafka_headers_destroy(headers); /* taken only on success */
     note_failure(p, record->tag, code);
-    return rp_kafka_fail(err, code, "send");
+    (void)rp_kafka_fail(err, code, "send");
+    if (err->cls == RP_FATAL)
+        err->cls = RP_RETRIABLE; /* the producer is made anew */
+    return -1;
 }
 
 /* Fills `err` from the deliveries that failed: POISON where a record is to blame for one. */
@@ -237,7 +245,10 @@ static enum rp_published send_offsets(struct rp_publisher *p, rd_kafka_t *consum
                                       struct rp_error *err)
 {
     rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(consumer);
-    if (group == NULL) {
+    /* One who is not in the group must not commit: the coordinator lets anybody, while it is empty. */
+    if (group == NULL || rd_kafka_consumer_group_metadata_generation_id(group) < 0) {
+        if (group != NULL)
+            rd_kafka_consumer_group_metadata_destroy(group);
         (void)rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "send offsets: not in a group");
         rp_publisher_abort(p);
         return RP_NOT_PUBLISHED;
@@ -327,8 +338,9 @@ void rp_publisher_abort(struct rp_publisher *p)
     destroy_producer(p);
 }
 
-const struct rp_failure_report *rp_publisher_failures(const struct rp_publisher *p, size_t *n)
+const struct rp_failure_report *rp_publisher_failures(struct rp_publisher *p, size_t *n)
 {
     *n = p->n_failures < MAX_FAILURES ? p->n_failures : MAX_FAILURES;
+    p->n_failures = 0;
     return p->failures;
 }

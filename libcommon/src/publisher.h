@@ -73,7 +73,7 @@ enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *e
 /* Drops the batch. */
 void rp_publisher_abort(struct rp_publisher *p);
 
-/* The records of the last batch that could not be sent; valid until the next begin. */
-const struct rp_failure_report *rp_publisher_failures(const struct rp_publisher *p, size_t *n);
+/* The records of the last batch that could not be sent, told once; valid until the next begin. */
+const struct rp_failure_report *rp_publisher_failures(struct rp_publisher *p, size_t *n);
 
 #endif

@@ -52,13 +52,18 @@ const struct rp_policies *rp_worker_policies(struct rp_worker *w)
     return w->policies;
 }
 
+/* A worker that ran for as long begins again without the pause that failures in a row get. */
+#define HEALTHY_MS 60000
+
 /* A worker that lost its place begins again, from what is committed. That happens to a member whose
  * join the broker answered but could not deliver: its own second try looks like somebody else's. */
 static int run_until_stopped(struct thread *t, struct rp_error *err)
 {
     const struct rp_service *s = t->service;
-    int64_t pause_ms = 1000;
+    int64_t pause_ms = 1000, began_mono_ms = rp_mono_ms();
     while (s->def->run(&t->worker, err) != 0) {
+        if (rp_mono_ms() - began_mono_ms > HEALTHY_MS)
+            pause_ms = 1000;
         if ((err->cls == RP_FATAL && err->code != RP_E_FENCED) || atomic_load(&s->stop))
             return -1;
         atomic_store(&t->worker.ready, false);
@@ -69,6 +74,7 @@ static int run_until_stopped(struct thread *t, struct rp_error *err)
         if (atomic_load(&s->stop))
             return 0;
         pause_ms = pause_ms < 16000 ? 2 * pause_ms : 30000;
+        began_mono_ms = rp_mono_ms();
     }
     return 0;
 }

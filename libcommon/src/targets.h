@@ -17,7 +17,8 @@ enum rp_target_state {
     RP_TARGET_UNKNOWN, /* the brokers do not answer: try again */
 };
 
-/* Asks through `client`, borrowed. */
+/* Asks through `client`, borrowed. Not one that consumes: a broker answers the requests of a
+ * connection in turn, so a question would wait behind a fetch that waits for records. */
 RP_NODISCARD int rp_targets_new(rd_kafka_t *client, struct rp_targets **out, struct rp_error *err);
 void rp_targets_free(struct rp_targets *t);
 

@@ -24,7 +24,6 @@ struct lane {
     rd_kafka_queue_t *queue;
     struct hold *hold;
     struct frontier *frontier; /* NULL: its state is not known yet */
-    bool must_seek;            /* it has read since it was assigned */
     int64_t settled; /* the lowest unsettled offset when it was last settled */
     int64_t trimmed;
     bool dirty;
@@ -108,13 +107,11 @@ int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
 {
     bool lost_state = false;
     struct rp_bytes metadata = {position->metadata, position->metadata_size};
-    /* When it was assigned, reading began at the committed offset by itself. */
-    if (lane->must_seek && seek(lane, consumer, position->offset, err) != 0)
+    if (seek(lane, consumer, position->offset, err) != 0)
         return -1;
     if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
                      &lost_state, &lane->frontier, err) != 0)
         return -1;
-    lane->must_seek = true;
     report_start(consumer, position, lost_state);
     return 0;
 }

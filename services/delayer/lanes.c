@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
+
 static int make_room(struct lanes *l, size_t n, struct rp_error *err)
 {
     if (l->all + n <= l->cap)
@@ -88,21 +90,23 @@ static struct lane *find_waiting(const struct lanes *l, const rd_kafka_topic_par
     return NULL;
 }
 
-static int take_over_all(struct lanes *l, const rd_kafka_topic_partition_list_t *parts,
-                         struct rp_error *err)
+static void take_over_all(struct lanes *l, const rd_kafka_topic_partition_list_t *parts)
 {
+    struct rp_error err;
     size_t place;
     for (int i = 0; i < parts->cnt; i++) {
         const rd_kafka_topic_partition_t *p = &parts->elems[i];
         struct lane *lane = find_waiting(l, p, &place);
         if (lane == NULL || p->err != RD_KAFKA_RESP_ERR_NO_ERROR)
             continue;
-        if (lane_take_over(lane, l->consumer, p, err) != 0)
-            return -1;
+        if (lane_take_over(lane, l->consumer, p, &err) != 0) {
+            rp_log(RP_LOG_DEBUG, "take-over-waits", rp_f_str("topic", p->topic),
+                   rp_f_int("partition", p->partition), rp_f_str("error", err.text));
+            continue; /* it is asked for again */
+        }
         l->items[place] = l->items[l->n];
         l->items[l->n++] = lane;
     }
-    return 0;
 }
 
 static void ask(struct lanes *l)
@@ -115,18 +119,16 @@ static void ask(struct lanes *l)
     rd_kafka_topic_partition_list_destroy(parts);
 }
 
-int lanes_take_over(struct lanes *l, struct rp_error *err)
+void lanes_take_over(struct lanes *l)
 {
     uint64_t epoch;
-    int rc = 0;
     rd_kafka_topic_partition_list_t *parts = inquiry_answer(l->inquiry, &epoch);
     if (parts != NULL && epoch == l->epoch)
-        rc = take_over_all(l, parts, err);
+        take_over_all(l, parts);
     if (parts != NULL)
         rd_kafka_topic_partition_list_destroy(parts);
-    if (rc == 0 && l->n < l->all)
+    if (l->n < l->all)
         ask(l);
-    return rc;
 }
 
 rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all)

@@ -30,7 +30,7 @@ void lanes_clear(struct lanes *l);
 
 /* Asks for the states that are not known, and takes over the partitions whose state has come. Does
  * not wait; call it often. */
-RP_NODISCARD int lanes_take_over(struct lanes *l, struct rp_error *err);
+void lanes_take_over(struct lanes *l);
 
 /* The states to commit of those with something in flight, or (`all`) of all that changed since
  * their last commit. The caller's to destroy. */

@@ -40,6 +40,7 @@ struct delayer {
     struct rp_consumer *consumer;
     rd_kafka_queue_t *rebalances; /* the consumer's own queue */
     struct rp_publisher *publisher;
+    rd_kafka_t *admin;
     struct rp_registry *registry;
     struct trimmer *trimmer;
     struct settle_context settle;
@@ -110,6 +111,11 @@ static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
     struct rp_error err;
     if (lanes_add(&d->lanes, parts, &err) != 0)
         give_up(d, &err);
+    /* Each lane seeks once its state is known. librdkafka would look the offset up itself, but when the
+     * assignment changes while it is not known (a transaction is under way), it takes that for none,
+     * and begins at the log's beginning. */
+    for (int i = 0; i < parts->cnt; i++)
+        parts->elems[i].offset = RD_KAFKA_OFFSET_END;
     d->joined = true;
     d->backoff_ms = 0;
 }
@@ -145,6 +151,8 @@ static void learn(struct delayer *d)
     struct rp_error err;
     const struct rp_failure_report *failures = rp_publisher_failures(d->publisher, &n);
     for (size_t i = 0; i < n; i++) {
+        if (failures[i].tag >= d->n)
+            continue;
         const struct taken *t = &d->batch[failures[i].tag];
         struct rp_bytes topic = rp_str(t->topic);
         (void)rp_kafka_fail(&err, failures[i].code, t->topic);
@@ -269,15 +277,19 @@ static int take_all_due(struct delayer *d, int64_t horizon_us, struct rp_error *
 }
 
 /* A re-invocation can be read once its transaction is committed, so that waits until the last of
- * the batch is due. */
-static void wait_until_due(const struct delayer *d)
+ * the batch is due. False: that is further away than it can be, so the clock was set back. */
+static bool wait_until_due(const struct delayer *d)
 {
-    int64_t due_ms = 0;
+    int64_t due_ms = 0, left_us;
     for (size_t i = 0; i < d->n; i++)
         if (d->batch[i].due_ms > due_ms)
             due_ms = d->batch[i].due_ms;
-    for (int64_t left_us; (left_us = due_ms * 1000 - rp_wall_us()) > 0;)
-        (void)usleep((useconds_t)(left_us < 100000 ? left_us : 100000));
+    while ((left_us = due_ms * 1000 - rp_wall_us()) > 0) {
+        if (left_us > d->config->prepare_ahead_ms * 1000)
+            return false;
+        (void)usleep((useconds_t)left_us);
+    }
+    return true;
 }
 
 static enum rp_published publish(struct delayer *d, int64_t began_mono_us, struct rp_error *err)
@@ -293,7 +305,11 @@ static enum rp_published publish(struct delayer *d, int64_t began_mono_us, struc
             return result;
         /* The lead follows what it takes to get here. */
         d->lead_us += (rp_mono_us() - began_mono_us - d->lead_us) / 8;
-        wait_until_due(d);
+        if (!wait_until_due(d)) {
+            rp_publisher_abort(d->publisher);
+            (void)rp_fail(err, RP_E_RANGE, RP_RETRIABLE, "the clock was set back");
+            return RP_NOT_PUBLISHED;
+        }
     }
     return rp_publisher_commit(d->publisher, err);
 }
@@ -413,9 +429,7 @@ static void wait(struct delayer *d)
 
 static void take_over(struct delayer *d)
 {
-    struct rp_error err;
-    if (lanes_take_over(&d->lanes, &err) != 0)
-        give_up(d, &err);
+    lanes_take_over(&d->lanes);
     atomic_store(&d->w->ready, d->joined && d->backoff_ms == 0 && d->lanes.n == d->lanes.all);
 }
 
@@ -490,7 +504,9 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
         inquiry_new(d->lanes.consumer, group, d->exactly_once, d->lanes.wake_fd, &d->lanes.inquiry,
                     err) != 0)
         return -1;
-    return rp_targets_new(d->lanes.consumer, &d->settle.targets, err);
+    if (rp_kafka_new_admin(d->config, &d->admin, err) != 0)
+        return -1;
+    return rp_targets_new(d->admin, &d->settle.targets, err);
 }
 
 static int set_up(struct delayer *d, struct rp_error *err)
@@ -516,6 +532,8 @@ static int set_up(struct delayer *d, struct rp_error *err)
 static void tear_down(struct delayer *d)
 {
     rp_targets_free(d->settle.targets);
+    if (d->admin != NULL)
+        rd_kafka_destroy(d->admin);
     trimmer_free(d->trimmer);
     if (d->rebalances != NULL) {
         rd_kafka_queue_io_event_enable(d->rebalances, -1, NULL, 0);

@@ -18,13 +18,17 @@
 #define BACKOFF_MS     100
 #define BACKOFF_MAX_MS 5000
 #define SEEK_MS        10000
+#define COMMITTED_MS   5000
 #define WAIT_MS        1000 /* before a record is looked at again that could not be judged */
+/* Between two failures to ask the registry: longer, and they belong to different outages. */
+#define SILENCE_GAP_MS 30000
 
 struct router {
     struct rp_worker *w;
     const struct rp_config *config;
     struct rp_consumer *consumer;
     struct rp_publisher *publisher;
+    rd_kafka_t *admin;
     struct rp_registry *registry;
     struct route_context route;
     struct router_metrics metrics;
@@ -36,7 +40,7 @@ struct router {
     /* Partitions whose next record could not be judged; they are paused until then. */
     rd_kafka_topic_partition_list_t *waiting;
     int64_t waiting_until_mono_ms;
-    int64_t silent_since_mono_ms; /* since when the registry does not answer; 0: it does */
+    int64_t silent_since_mono_ms, silent_last_mono_ms; /* when the registry did not answer */
     const rd_kafka_topic_partition_list_t *leaving; /* being revoked; NULL: none */
     bool failed;                                    /* `failure` ends the worker */
     struct rp_error failure;
@@ -90,9 +94,9 @@ static void seek_back(struct router *r, rd_kafka_topic_partition_list_t *offsets
         }
 }
 
-/* Replaces the offsets by the committed ones where there are any: the outcome of the last
- * transaction is not known, but they moved with it. A new producer comes first, since that ends
- * whatever is still under way. */
+/* Sets each offset to the committed one, and leaves it where there is none. Waits until that is
+ * known: while a predecessor's transaction is under way it is not, until the coordinator ends that.
+ * Our own producer comes first, since a new one ends what was left open under its name. */
 static void read_committed(struct router *r, rd_kafka_topic_partition_list_t *offsets)
 {
     struct rp_error err;
@@ -100,7 +104,9 @@ static void read_committed(struct router *r, rd_kafka_topic_partition_list_t *of
     while (!stopping(r)) {
         if (rp_publisher_open(r->publisher, &err) == 0) {
             rd_kafka_resp_err_t code =
-                rd_kafka_committed(rp_consumer_handle(r->consumer), committed, SEEK_MS);
+                rd_kafka_committed(rp_consumer_handle(r->consumer), committed, COMMITTED_MS);
+            for (int i = 0; i < committed->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
+                code = committed->elems[i].err;
             if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
                 break;
             (void)rp_kafka_fail(&err, code, "read committed offsets");
@@ -141,6 +147,8 @@ static void learn(struct router *r)
     struct rp_error err;
     const struct rp_failure_report *failures = rp_publisher_failures(r->publisher, &n);
     for (size_t i = 0; i < n; i++) {
+        if (failures[i].tag >= r->batch.n)
+            continue;
         const struct batch_record *record = &r->batch.records[failures[i].tag];
         struct rp_bytes topic = rp_str(record->topic);
         (void)rp_kafka_fail(&err, failures[i].code, record->topic);
@@ -293,8 +301,9 @@ static struct route_record record_of(const struct router *r, const rd_kafka_mess
 static bool patience_is_over(struct router *r)
 {
     int64_t now = rp_mono_ms();
-    if (r->silent_since_mono_ms == 0)
-        r->silent_since_mono_ms = now;
+    if (now - r->silent_last_mono_ms > SILENCE_GAP_MS)
+        r->silent_since_mono_ms = now; /* another silence: the last one ended unnoticed */
+    r->silent_last_mono_ms = now;
     return now - r->silent_since_mono_ms >= r->config->registry.patience_ms;
 }
 
@@ -302,10 +311,8 @@ static int judge(struct router *r, const struct route_record *record, struct rou
                  struct rp_error *err)
 {
     int rc = route_record(&r->route, record, route, err);
-    bool framed = record->value.len > 0 && *(const uint8_t *)record->value.data == 0;
-    if (rc == 0 && framed)
-        r->silent_since_mono_ms = 0;
-    if (rc == 0 || !framed || !patience_is_over(r))
+    bool registry_is_silent = rc != 0 && err->code == RP_E_IO; /* brokers fail with RP_E_KAFKA */
+    if (!registry_is_silent || !patience_is_over(r))
         return rc;
     struct rp_error silent = *err;
     return route_undecodable(&r->route, record, silent.text, route, err);
@@ -362,7 +369,13 @@ static bool batch_is_due(const struct router *r)
 static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
 {
     struct router *r = opaque;
-    (void)parts; /* from the committed offsets */
+    /* librdkafka would look them up itself, but when the assignment changes while they are not known
+     * (a transaction is under way), it takes that for none, and begins at the log's beginning. */
+    for (int i = 0; i < parts->cnt; i++)
+        parts->elems[i].offset = RD_KAFKA_OFFSET_BEGINNING;
+    if (parts->cnt > 0)
+        read_committed(r, parts);
+    r->backoff_ms = 0;
     atomic_store(&r->w->ready, true);
 }
 
@@ -425,7 +438,9 @@ static int set_up(struct router *r, struct rp_error *err)
         rp_publisher_new(config, id, "5", &r->publisher, err) != 0 ||
         rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
         return -1;
-    return rp_targets_new(rp_consumer_handle(r->consumer), &r->route.targets, err);
+    if (rp_kafka_new_admin(config, &r->admin, err) != 0)
+        return -1;
+    return rp_targets_new(r->admin, &r->route.targets, err);
 }
 
 /* The producer before the first record: it aborts what a killed predecessor left open, which
@@ -444,6 +459,8 @@ static void open_publisher(struct router *r)
 static void tear_down(struct router *r)
 {
     rp_targets_free(r->route.targets);
+    if (r->admin != NULL)
+        rd_kafka_destroy(r->admin);
     rp_consumer_close(r->consumer);
     rp_publisher_free(r->publisher);
     rp_codec_free(r->route.codec);
