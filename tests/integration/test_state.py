@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The delayer's state: what is settled goes, what waits outlives a stop, and lost state is told."""
+
+import contract
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from pipeline import header, now_ms, wait_for
+
+POLICIES = {
+    "soon": {"max_attempts": 2, "backoff": {"fixed": "200ms"}, "jitter": 0},
+    "later": {"max_attempts": 2, "backoff": {"fixed": "12s"}, "jitter": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def pipeline(new_pipeline):
+    pipeline = new_pipeline("state", policies=POLICIES)
+    pipeline.create_target("handler")
+    pipeline.handler = pipeline.reader(pipeline.target("handler"))
+    pipeline.start("router")
+    return pipeline
+
+
+def fail(pipeline, kind, number):
+    pipeline.fail(
+        {
+            "task_id": f"{kind}-{number}",
+            "task_type": kind,
+            "target": pipeline.target("handler"),
+            "key": str(number).encode(),
+            "payload": b"",
+            "headers": [],
+            "attempt": 1,
+            "error": {"class": "Oops", "message": "", "category": None, "causes": []},
+            "source": "tests",
+            "first_failed_at": None,
+            "failed_at": now_ms(),
+        },
+        contract.single_object,
+    )
+
+
+def deleted(pipeline, tier):
+    """How many offsets of a tier were deleted, over its partitions."""
+    consumer = Consumer({"bootstrap.servers": pipeline.kafka.bootstrap, "group.id": "looks"})
+    topic = f"{pipeline.prefix}{tier}"
+    try:
+        return sum(
+            consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[0]
+            for p in range(4)
+        )
+    finally:
+        consumer.close()
+
+
+def assert_came_once_and_not_early(pipeline, task_id):
+    (record,) = pipeline.handler.of_task(task_id)
+    assert record.received_ms >= int(header(record, "reprise-due"))
+    pipeline.handler.poll(1)
+    assert len(pipeline.handler.of_task(task_id)) == 1
+
+
+def test_what_is_settled_is_deleted(pipeline):
+    pipeline.start("delayer")
+    for number in range(20):
+        fail(pipeline, "soon", number)
+    for number in range(20):
+        pipeline.handler.of_task(f"soon-{number}")
+    wait_for(lambda: deleted(pipeline, "retry-1s") >= 20, "what is settled to be deleted")
+
+
+def test_what_waits_outlives_a_stop(pipeline):
+    (delayer,) = [s for s in pipeline.services if s.name == "delayer"]
+    fail(pipeline, "later", 1)
+    wait_for(lambda: "retry" in pipeline.services[0].log.read_text(), "the router to park it")
+    assert delayer.stop() == 0
+    delayer.start().wait_ready()
+    assert_came_once_and_not_early(pipeline, "later-1")
+
+
+def test_a_state_that_the_broker_forgot_is_told_and_nothing_is_lost(pipeline):
+    (delayer,) = [s for s in pipeline.services if s.name == "delayer"]
+    fail(pipeline, "later", 2)
+    assert delayer.stop() == 0
+    group = f"{pipeline.prefix}reprise-delayer"
+    for done in pipeline.kafka.admin.delete_consumer_groups([group]).values():
+        done.result()
+    delayer.start().wait_ready()
+    assert pipeline.handler.of_task("later-2")
+    assert "state-lost" in delayer.log.read_text()
