@@ -56,6 +56,12 @@ void *rp_arena_copy(struct rp_arena *a, const void *data, size_t n)
     return p;
 }
 
+const char *rp_arena_text(struct rp_arena *a, const char *text)
+{
+    const char *copy = rp_arena_copy(a, text, strlen(text) + 1);
+    return copy == NULL ? "" : copy;
+}
+
 void rp_arena_reset(struct rp_arena *a)
 {
     while (a->head != NULL && (a->head->next != NULL || a->head->size > KEEP_MOST)) {

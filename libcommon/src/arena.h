@@ -16,6 +16,8 @@ struct rp_arena {
 void *rp_arena_alloc(struct rp_arena *a, size_t n);
 /* A copy of `n` bytes. NULL when there is no memory. */
 void *rp_arena_copy(struct rp_arena *a, const void *data, size_t n);
+/* A copy of a C string; "" when there is no memory. */
+const char *rp_arena_text(struct rp_arena *a, const char *text);
 /* Takes everything back; keeps the newest, largest chunk unless it is over 1 MiB. */
 void rp_arena_reset(struct rp_arena *a);
 void rp_arena_clear(struct rp_arena *a);

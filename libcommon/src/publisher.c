@@ -155,11 +155,6 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
     return 0;
 }
 
-bool rp_publisher_in_batch(const struct rp_publisher *p)
-{
-    return p->in_batch;
-}
-
 static rd_kafka_headers_t *copy_headers(const struct rp_header *headers, size_t n)
 {
     rd_kafka_headers_t *list = rd_kafka_headers_new(n);

@@ -50,7 +50,6 @@ RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
 
 /* Begins a batch; does nothing when one is open. */
 RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err);
-bool rp_publisher_in_batch(const struct rp_publisher *p);
 
 /* Queues a record; all of it is copied. On failure abort the batch; rp_publisher_failures then names
  * the record. */

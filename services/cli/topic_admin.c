@@ -28,15 +28,10 @@ int topic_admin_refresh(struct topic_admin *a, struct rp_error *err)
 
 int topic_admin_new(const struct rp_config *config, struct topic_admin **out, struct rp_error *err)
 {
-    rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_ADMIN, err);
-    if (conf == NULL)
-        return -1;
     struct topic_admin *a = calloc(1, sizeof *a);
-    if (a == NULL) {
-        rd_kafka_conf_destroy(conf);
+    if (a == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a Kafka client");
-    }
-    if (rp_kafka_new(RD_KAFKA_PRODUCER, conf, &a->rk, err) != 0) {
+    if (rp_kafka_new_admin(config, &a->rk, err) != 0) {
         free(a);
         return -1;
     }

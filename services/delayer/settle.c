@@ -12,12 +12,6 @@ const char *settle_kind_name(enum settle_kind kind)
     return kind_names[kind];
 }
 
-static const char *keep_text(struct settle_context *c, const char *text)
-{
-    const char *copy = rp_arena_copy(&c->arena, text, strlen(text) + 1);
-    return copy == NULL ? "" : copy;
-}
-
 /* The record in a tier again, as it came. */
 static int lap(struct settle_context *c, const struct settle_record *r, int64_t due_ms,
                struct settlement *out, struct rp_error *err)
@@ -72,15 +66,15 @@ static struct rp_passage complete(const struct settle_record *r, const struct rp
     if (p.due_ms == RP_NO_TIME)
         p.due_ms = r->now_ms;
     if (p.first_failed_at_ms == RP_NO_TIME)
-        p.first_failed_at_ms = task->first_failed_at_ms != RP_NO_TIME ? task->first_failed_at_ms
-                                                                      : task->failed_at_ms;
+        p.first_failed_at_ms =
+            task->first_failed_at_ms != RP_NO_TIME ? task->first_failed_at_ms : task->failed_at_ms;
     if (p.target.data == NULL)
         p.target = task->target;
     return p;
 }
 
-/* What the event names must still be allowed: the configuration may have changed. What a policy named
- * the event could not choose, and the router's policies may be newer than ours. */
+/* What the event names must still be allowed: the configuration may have changed. What a policy
+ * named the event could not choose, and the router's policies may be newer than ours. */
 static bool is_allowed(const struct settle_context *c, const struct rp_failed_task *task,
                        struct rp_bytes target)
 {
@@ -97,12 +91,11 @@ static int refuse(struct settle_context *c, const struct settle_record *r,
     (void)snprintf(name, sizeof name, "%.*s", (int)(target.len > 249 ? 249 : target.len),
                    target.len == 0 ? "" : (const char *)target.data);
     (void)snprintf(text, sizeof text, "%s %s", format, name);
-    return bury(c, r, task, reason, keep_text(c, text), out, err);
+    return bury(c, r, task, reason, rp_arena_text(&c->arena, text), out, err);
 }
 
 static int reinvoke(struct settle_context *c, const struct settle_record *r,
-                    const struct rp_failed_task *task, struct settlement *out,
-                    struct rp_error *err)
+                    const struct rp_failed_task *task, struct settlement *out, struct rp_error *err)
 {
     struct rp_passage p = complete(r, task);
     if (p.target.data == NULL)
@@ -118,8 +111,7 @@ static int reinvoke(struct settle_context *c, const struct settle_record *r,
         return refuse(c, r, task, RP_TARGET_FORBIDDEN, "the brokers' ACLs refuse topic", p.target,
                       out, err);
     out->kind = SETTLE_SENT;
-    out->out =
-        (struct rp_outgoing){.topic = p.target, .key = task->key, .value = task->payload};
+    out->out = (struct rp_outgoing){.topic = p.target, .key = task->key, .value = task->payload};
     return rp_target_headers(&p, task, &c->arena, &out->out.headers, &out->out.n_headers, err);
 }
 
@@ -130,18 +122,19 @@ int settle_record(struct settle_context *c, const struct settle_record *r, struc
     bool refused = r->lesson != NULL && r->lesson->level > RP_LESSON_NONE;
     *out = (struct settlement){.task_id = r->parcel.passage.task_id, .why = ""};
     rp_arena_reset(&c->arena);
-    /* After a stop, or where the brokers' clock is behind ours, it may be due by now all the same. */
+    /* After a stop, or where the brokers' clock is behind ours, it may be due by now all the same.
+     */
     if (r->lap && !refused && r->parcel.passage.due_ms > r->now_ms)
         return lap(c, r, r->parcel.passage.due_ms, out, err);
     if (rp_codec_decode_task(c->codec, r->parcel.value, &c->arena, &task, err) != 0) {
         /* Without the registry nothing can be said of it now: it waits in the smallest tier. */
         if (err->cls != RP_POISON)
             return lap(c, r, r->now_ms + c->config->tiers[0].length_ms, out, err);
-        return bury(c, r, NULL, RP_UNDECODABLE, keep_text(c, err->text), out, err);
+        return bury(c, r, NULL, RP_UNDECODABLE, rp_arena_text(&c->arena, err->text), out, err);
     }
     out->task_type = task.task_type;
     if (rp_failed_task_check(&task, err) != 0)
-        return bury(c, r, &task, RP_INVALID, keep_text(c, err->text), out, err);
+        return bury(c, r, &task, RP_INVALID, rp_arena_text(&c->arena, err->text), out, err);
     if (refused)
         return bury(c, r, &task, r->lesson->reason, r->lesson->refusal, out, err);
     return reinvoke(c, r, &task, out, err);

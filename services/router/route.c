@@ -23,12 +23,6 @@ const char *route_kind_name(enum route_kind kind)
     return kind_names[kind];
 }
 
-static const char *keep_text(struct route_context *c, const char *text)
-{
-    const char *copy = rp_arena_copy(&c->arena, text, strlen(text) + 1);
-    return copy == NULL ? "" : copy;
-}
-
 static int bury(struct route_context *c, const struct route_record *r,
                 struct rp_dead_letter *letter, const char *detail, struct route *out,
                 struct rp_error *err)
@@ -50,7 +44,7 @@ int route_undecodable(struct route_context *c, const struct route_record *r, con
 {
     *out = (struct route){0};
     struct rp_dead_letter letter = {.raw = r->value, .reason = RP_UNDECODABLE};
-    return bury(c, r, &letter, keep_text(c, why), out, err);
+    return bury(c, r, &letter, rp_arena_text(&c->arena, why), out, err);
 }
 
 static int bury_task(struct route_context *c, const struct route_record *r,
@@ -139,7 +133,7 @@ static int look_at(struct route_context *c, struct rp_bytes topic, bool *usable,
                                               : "the brokers' ACLs refuse topic %.*s",
                    shown, (const char *)topic.data);
     if (!*usable)
-        *detail = keep_text(c, text);
+        *detail = rp_arena_text(&c->arena, text);
     return 0;
 }
 
@@ -183,8 +177,7 @@ static struct rp_passage passage_of(const struct event *event, int64_t due_ms)
 
 /* The re-invocation itself. */
 static int address_target(struct route_context *c, const struct event *event,
-                          const struct rp_passage *passage, struct route *out,
-                          struct rp_error *err)
+                          const struct rp_passage *passage, struct route *out, struct rp_error *err)
 {
     out->out = (struct rp_outgoing){
         .topic = passage->target, .key = event->task.key, .value = event->task.payload};
@@ -235,8 +228,8 @@ static int fall_back(struct route_context *c, const struct route_record *r,
         return -1;
     (void)snprintf(text, sizeof text, "%s; no fallback: %s", decision->why, detail);
     if (!usable)
-        return bury_task(c, r, event, (enum rp_reason)decision->reason, keep_text(c, text), out,
-                         err);
+        return bury_task(c, r, event, (enum rp_reason)decision->reason,
+                         rp_arena_text(&c->arena, text), out, err);
     out->kind = ROUTE_FALLBACK;
     out->reason = (enum rp_reason)decision->reason;
     return address_target(c, event, &passage, out, err);
@@ -251,7 +244,7 @@ static int decide(struct route_context *c, const struct route_record *r, struct 
     if (r->lesson != NULL && r->lesson->level > RP_LESSON_NONE)
         return bury_task(c, r, event, r->lesson->reason, r->lesson->refusal, out, err);
     rp_decide(c->policies, event->policy, event->category, &event->failure, &c->rng, &decision);
-    out->why = keep_text(c, decision.why);
+    out->why = rp_arena_text(&c->arena, decision.why);
     switch (decision.verdict) {
     case RP_RETRY:
         return retry(c, r, event, &decision, out, err);
@@ -275,7 +268,7 @@ int route_record(struct route_context *c, const struct route_record *r, struct r
     out->task_type = event.task.task_type;
     if (rp_failed_task_check(&event.task, err) != 0) {
         event.failure.attempt = event.task.attempt;
-        return bury_task(c, r, &event, RP_INVALID, keep_text(c, err->text), out, err);
+        return bury_task(c, r, &event, RP_INVALID, rp_arena_text(&c->arena, err->text), out, err);
     }
     read_life(c, r, &event);
     enum guard_verdict verdict = judge(c, r, &event);
