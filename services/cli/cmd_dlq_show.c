@@ -8,17 +8,11 @@
 #include "cli.h"
 #include "database.h"
 #include "dlq_query.h"
+#include "payload.h"
 #include "term.h"
 #include "units.h"
 
 #define INDENT "  "
-/* Of a payload that nobody asked for in full. */
-#define MAX_SHOWN 4096
-
-enum payload_form { PAYLOAD_AUTO, PAYLOAD_TEXT, PAYLOAD_JSON, PAYLOAD_HEX, PAYLOAD_BAD };
-
-static const char *const payload_forms[] = {"auto", "text", "json", "hex"};
-
 struct shown {
     const PGresult *result;
     int row;
@@ -62,97 +56,6 @@ static unsigned char *bytes_of(const struct shown *s, const char *column, struct
     return bytes;
 }
 
-static bool is_json(struct rp_bytes bytes)
-{
-    json_t *json = json_loadb(bytes.data, bytes.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    json_decref(json);
-    return json != NULL;
-}
-
-static void put(struct rp_buf *out, const char *text, size_t n)
-{
-    if (rp_buf_append(out, text, n, NULL) != 0)
-        out->len = 0;
-}
-
-static void put_newline(struct rp_buf *out, int depth)
-{
-    put(out, "\n" INDENT, 1 + strlen(INDENT));
-    while (depth-- > 0)
-        put(out, "  ", 2);
-}
-
-/* Lays valid JSON out over lines. Tokens stay as they are: a round trip through a parser would
- * change numbers. */
-static void lay_out(struct rp_buf *out, struct rp_bytes json)
-{
-    const char *p = json.data, *end = p + json.len;
-    bool quoted = false, opened = false;
-    for (int depth = 0; p < end; p++) {
-        if (quoted) {
-            size_t n = *p == '\\' ? 2 : 1;
-            quoted = *p != '"';
-            put(out, p, n);
-            p += n - 1;
-            continue;
-        }
-        if (strchr(" \t\r\n", *p) != NULL)
-            continue;
-        bool closes = *p == '}' || *p == ']';
-        depth -= closes;
-        if (opened != closes)
-            put_newline(out, depth);
-        put(out, p, 1);
-        opened = *p == '{' || *p == '[';
-        depth += opened;
-        quoted = *p == '"';
-        if (*p == ':')
-            put(out, " ", 1);
-        else if (*p == ',')
-            put_newline(out, depth);
-    }
-}
-
-static bool print_as_json(struct rp_bytes bytes)
-{
-    struct rp_buf out = {0};
-    if (!is_json(bytes))
-        return false;
-    lay_out(&out, bytes);
-    (void)fputs(INDENT, stdout);
-    term_json(stdout, rp_buf_bytes(&out));
-    (void)putchar('\n');
-    rp_buf_clear(&out);
-    return true;
-}
-
-static void print_form(struct rp_bytes bytes, enum payload_form form)
-{
-    if (form == PAYLOAD_JSON && !print_as_json(bytes))
-        (void)printf(INDENT "(is no JSON; see --payload text or hex)\n");
-    else if (form == PAYLOAD_TEXT)
-        term_text(stdout, bytes, INDENT);
-    else if (form == PAYLOAD_HEX)
-        term_hex(stdout, bytes, INDENT);
-}
-
-/* The form that says most, cut where it is long. */
-static void print_auto(struct rp_bytes bytes)
-{
-    const char *first = bytes.data;
-    bool cut = bytes.len > MAX_SHOWN;
-    if (!cut && bytes.len > 0 && (*first == '{' || *first == '[') && print_as_json(bytes))
-        return;
-    if (cut)
-        bytes.len = MAX_SHOWN;
-    if (term_readable(bytes))
-        term_text(stdout, bytes, INDENT);
-    else
-        term_hex(stdout, bytes, INDENT);
-    if (cut)
-        (void)printf(INDENT "(cut; --payload text, json or hex shows all)\n");
-}
-
 static void print_bytes(const struct shown *s, const char *label, const char *column)
 {
     struct rp_bytes bytes;
@@ -160,10 +63,7 @@ static void print_bytes(const struct shown *s, const char *label, const char *co
     if (owned == NULL)
         return;
     (void)printf("%s, %zu bytes\n", label, bytes.len);
-    if (s->form == PAYLOAD_AUTO)
-        print_auto(bytes);
-    else
-        print_form(bytes, s->form);
+    payload_print(stdout, bytes, s->form, INDENT);
     PQfreemem(owned);
 }
 
@@ -241,18 +141,6 @@ static void print_letter(const struct shown *s)
     print_bytes(s, "record: the dead letter as it came", "record");
 }
 
-static enum payload_form read_form(const struct cli_args *args)
-{
-    const char *text = cli_value(args, "payload");
-    if (text == NULL)
-        return PAYLOAD_AUTO;
-    for (int i = 0; i < PAYLOAD_BAD; i++)
-        if (strcmp(text, payload_forms[i]) == 0)
-            return (enum payload_form)i;
-    cli_error("--payload is auto, text, json or hex, not '%s'", text);
-    return PAYLOAD_BAD;
-}
-
 #define TIME(column)    "to_char(" column ", 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'"
 /* Header values are bytes: as text where they are plain ASCII, else in hex. */
 #define BYTES_TEXT(v)                                                                              \
@@ -297,7 +185,7 @@ static int ask(const struct cli_args *args, struct rp_db *db, bool json, PGresul
 
 static int show(const struct cli_args *args, struct rp_db *db)
 {
-    struct shown s = {.form = read_form(args)};
+    struct shown s = {.form = payload_form_read(args)};
     enum dlq_format format = dlq_format_read(args);
     PGresult *result;
     if (s.form == PAYLOAD_BAD || format == DLQ_BAD)
