@@ -135,14 +135,27 @@ static int ready(struct rp_db *db, struct rp_error *err)
     return db->alive ? 0 : rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE, "no connection to PostgreSQL");
 }
 
-int rp_db_query(struct rp_db *db, const char *sql, int n, const char *const *values,
-                PGresult **out, struct rp_error *err)
+int rp_db_send(struct rp_db *db, const char *sql, int n, const char *const *values, bool binary,
+               struct rp_error *err)
 {
-    int64_t until = rp_mono_ms() + db->timeout_ms;
     if (ready(db, err) != 0)
         return -1;
-    if (PQsendQueryParams(db->conn, sql, n, NULL, values, NULL, NULL, 0) == 0)
+    if (PQsendQueryParams(db->conn, sql, n, NULL, values, NULL, NULL, binary ? 1 : 0) == 0)
         return lost(db, PQerrorMessage(db->conn), err);
+    return flush(db, rp_mono_ms() + db->timeout_ms, err);
+}
+
+int rp_db_receive(struct rp_db *db, PGresult **out, struct rp_error *err)
+{
+    return ready(db, err) == 0 ? collect(db, rp_mono_ms() + db->timeout_ms, out, err) : -1;
+}
+
+int rp_db_query(struct rp_db *db, const char *sql, int n, const char *const *values, PGresult **out,
+                struct rp_error *err)
+{
+    int64_t until = rp_mono_ms() + db->timeout_ms;
+    if (rp_db_send(db, sql, n, values, false, err) != 0)
+        return -1;
     return collect(db, until, out, err);
 }
 
@@ -156,8 +169,7 @@ int rp_db_script(struct rp_db *db, const char *sql, struct rp_error *err)
     return collect(db, until, NULL, err);
 }
 
-static int put(struct rp_db *db, struct rp_bytes chunk, int64_t until_mono_ms,
-               struct rp_error *err)
+static int put(struct rp_db *db, struct rp_bytes chunk, int64_t until_mono_ms, struct rp_error *err)
 {
     const char *data = chunk.data;
     while (chunk.len > 0) {
@@ -220,9 +232,9 @@ int rp_db_set_timeout(struct rp_db *db, int64_t timeout_ms, struct rp_error *err
 /* What comes before `dbname` the operator's own string can overrule, what follows it not. */
 static PGconn *start(const char *dsn, const char *name)
 {
-    const char *keywords[] = {"connect_timeout",     "keepalives_idle", "keepalives_interval",
-                              "keepalives_count",    "tcp_user_timeout", "dbname",
-                              "application_name",    "client_encoding",  NULL};
+    const char *keywords[] = {"connect_timeout",  "keepalives_idle",  "keepalives_interval",
+                              "keepalives_count", "tcp_user_timeout", "dbname",
+                              "application_name", "client_encoding",  NULL};
     const char *values[] = {"5", "10", "3", "3", "15000", dsn, name, "UTF8", NULL};
     return PQconnectdbParams(keywords, values, 1);
 }

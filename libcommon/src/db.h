@@ -36,12 +36,19 @@ char *rp_db_literal(struct rp_db *db, const char *text);
 RP_NODISCARD int rp_db_query(struct rp_db *db, const char *sql, int n, const char *const *values,
                              PGresult **out, struct rp_error *err);
 
+/* The same in two: rp_db_receive waits for the answer, at most as long as the timeout from then on.
+ * Meanwhile the connection is for nothing else. `binary`: the values come as PostgreSQL's own
+ * binary forms. */
+RP_NODISCARD int rp_db_send(struct rp_db *db, const char *sql, int n, const char *const *values,
+                            bool binary, struct rp_error *err);
+RP_NODISCARD int rp_db_receive(struct rp_db *db, PGresult **out, struct rp_error *err);
+
 /* Runs statements in one transaction, unless they say otherwise themselves. */
 RP_NODISCARD int rp_db_script(struct rp_db *db, const char *sql, struct rp_error *err);
 
-/* Runs `sql`, whose first statement is COPY ... FROM STDIN, feeds it `data`, and gives the result of
- * the last statement. All of it is one transaction, and once the data has arrived the server needs
- * nothing more from us to finish it: a client that stalls or dies holds no locks. */
+/* Runs `sql`, whose first statement is COPY ... FROM STDIN, feeds it `data`, and gives the result
+ * of the last statement. All of it is one transaction, and once the data has arrived the server
+ * needs nothing more from us to finish it: a client that stalls or dies holds no locks. */
 RP_NODISCARD int rp_db_copy(struct rp_db *db, const char *sql, const struct rp_bytes *data,
                             size_t n_data, PGresult **out, struct rp_error *err);
 

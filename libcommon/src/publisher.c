@@ -8,10 +8,10 @@
 #include "clock.h"
 #include "log.h"
 
-#define TOPIC_MAX     249
-#define OPEN_MS       10000
-#define CALL_MS       20000
-#define MAX_FAILURES  1024u
+#define TOPIC_MAX    249
+#define OPEN_MS      10000
+#define CALL_MS      20000
+#define MAX_FAILURES 1024u
 
 struct rp_publisher {
     const struct rp_config *config;
@@ -19,11 +19,12 @@ struct rp_publisher {
     const char *linger_ms;
     bool transactional;
     rd_kafka_t *rk; /* NULL: to be made */
+    uint64_t made;
     bool in_batch;
     size_t unacknowledged;
     struct rp_failure_report failures[MAX_FAILURES];
-    size_t n_failures; /* may pass MAX_FAILURES: the rest is counted only */
-    size_t purged;     /* records that went down with a batch that failed */
+    size_t n_failures;                        /* may pass MAX_FAILURES: the rest is counted only */
+    size_t purged;                            /* records that went down with a batch that failed */
     rd_kafka_t *consumer;                     /* at-least-once: whose offsets wait */
     rd_kafka_topic_partition_list_t *offsets; /* for the commit */
 };
@@ -125,6 +126,7 @@ int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
     rd_kafka_conf_t *conf = producer_conf(p, err);
     if (conf == NULL || rp_kafka_new(RD_KAFKA_PRODUCER, conf, &p->rk, err) != 0)
         return -1;
+    p->made++;
     if (!p->transactional)
         return 0;
     rd_kafka_error_t *error = rd_kafka_init_transactions(p->rk, OPEN_MS);
@@ -235,19 +237,12 @@ enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err
     return RP_NOT_PUBLISHED;
 }
 
-static enum rp_published send_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
+/* Takes `group`. */
+static enum rp_published send_offsets(struct rp_publisher *p,
+                                      rd_kafka_consumer_group_metadata_t *group,
                                       const rd_kafka_topic_partition_list_t *offsets,
                                       struct rp_error *err)
 {
-    rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(consumer);
-    /* One who is not in the group must not commit: the coordinator lets anybody, while it is empty. */
-    if (group == NULL || rd_kafka_consumer_group_metadata_generation_id(group) < 0) {
-        if (group != NULL)
-            rd_kafka_consumer_group_metadata_destroy(group);
-        (void)rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "send offsets: not in a group");
-        rp_publisher_abort(p);
-        return RP_NOT_PUBLISHED;
-    }
     int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
     rd_kafka_error_t *error;
     while ((error = rd_kafka_send_offsets_to_transaction(p->rk, offsets, group, CALL_MS)) != NULL &&
@@ -266,16 +261,45 @@ static enum rp_published send_offsets(struct rp_publisher *p, rd_kafka_t *consum
     return RP_NOT_PUBLISHED;
 }
 
+static enum rp_published send_members_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
+                                              const rd_kafka_topic_partition_list_t *offsets,
+                                              struct rp_error *err)
+{
+    rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(consumer);
+    /* One who is not in the group must not commit: the coordinator lets anybody, while it is empty.
+     */
+    if (group != NULL && rd_kafka_consumer_group_metadata_generation_id(group) >= 0)
+        return send_offsets(p, group, offsets, err);
+    if (group != NULL)
+        rd_kafka_consumer_group_metadata_destroy(group);
+    (void)rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "send offsets: not in a group");
+    rp_publisher_abort(p);
+    return RP_NOT_PUBLISHED;
+}
+
 enum rp_published rp_publisher_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
                                        const rd_kafka_topic_partition_list_t *offsets,
                                        struct rp_error *err)
 {
     assert(p->in_batch && p->offsets == NULL);
     if (p->transactional)
-        return send_offsets(p, consumer, offsets, err);
+        return send_members_offsets(p, consumer, offsets, err);
     p->consumer = consumer;
     p->offsets = rd_kafka_topic_partition_list_copy(offsets);
     return RP_PUBLISHED;
+}
+
+enum rp_published rp_publisher_group_offsets(struct rp_publisher *p, const char *group,
+                                             const rd_kafka_topic_partition_list_t *offsets,
+                                             struct rp_error *err)
+{
+    assert(p->in_batch && p->transactional);
+    return send_offsets(p, rd_kafka_consumer_group_metadata_new(group), offsets, err);
+}
+
+uint64_t rp_publisher_made(const struct rp_publisher *p)
+{
+    return p->made;
 }
 
 /* The records are out, and were acknowledged: a failed commit of the offsets only means that they

@@ -34,9 +34,9 @@ struct rp_failure_report {
     rd_kafka_resp_err_t code;
 };
 
-/* `id` becomes the transactional id: no two live publishers may share it. `linger_ms` (a literal) is
- * librdkafka's linger.ms where the file states none. One who sends a batch bit by bit needs some:
- * librdkafka's thread spins while five requests to a partition are under way and a sixth has
+/* `id` becomes the transactional id: no two live publishers may share it. `linger_ms` (a literal)
+ * is librdkafka's linger.ms where the file states none. One who sends a batch bit by bit needs
+ * some: librdkafka's thread spins while five requests to a partition are under way and a sixth has
  * lingered enough. */
 RP_NODISCARD int rp_publisher_new(const struct rp_config *config, const char *id,
                                   const char *linger_ms, struct rp_publisher **out,
@@ -51,8 +51,8 @@ RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
 /* Begins a batch; does nothing when one is open. */
 RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err);
 
-/* Queues a record; all of it is copied. On failure abort the batch; rp_publisher_failures then names
- * the record. */
+/* Queues a record; all of it is copied. On failure abort the batch; rp_publisher_failures then
+ * names the record. */
 RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
                                    struct rp_error *err);
 
@@ -62,6 +62,16 @@ RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgo
 enum rp_published rp_publisher_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
                                        const rd_kafka_topic_partition_list_t *offsets,
                                        struct rp_error *err);
+
+/* The same for a group that has no members: its offsets are a place to keep what was sent. Needs
+ * exactly-once. */
+enum rp_published rp_publisher_group_offsets(struct rp_publisher *p, const char *group,
+                                             const rd_kafka_topic_partition_list_t *offsets,
+                                             struct rp_error *err);
+
+/* How many producers were made so far. One who keeps no group of members must compare: where it
+ * rose since the committed offsets were read, another of the same id may have committed between. */
+uint64_t rp_publisher_made(const struct rp_publisher *p);
 
 /* Waits until every record is acknowledged; in a transaction, or until one failed. */
 enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err);
