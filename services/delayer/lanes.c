@@ -115,14 +115,14 @@ static void ask(struct lanes *l)
     for (size_t i = l->n; i < l->all; i++)
         rd_kafka_topic_partition_list_add(parts, lane_topic(l->items[i]),
                                           lane_partition(l->items[i]));
-    inquiry_ask(l->inquiry, parts, l->epoch);
+    rp_inquiry_ask(l->inquiry, parts, l->epoch);
     rd_kafka_topic_partition_list_destroy(parts);
 }
 
 void lanes_take_over(struct lanes *l)
 {
     uint64_t epoch;
-    rd_kafka_topic_partition_list_t *parts = inquiry_answer(l->inquiry, &epoch);
+    rd_kafka_topic_partition_list_t *parts = rp_inquiry_answer(l->inquiry, &epoch);
     if (parts != NULL && epoch == l->epoch)
         take_over_all(l, parts);
     if (parts != NULL)

@@ -11,7 +11,7 @@ struct lanes {
     const struct rp_config *config;
     rd_kafka_t *consumer;
     struct hold *hold;
-    struct inquiry *inquiry;
+    struct rp_inquiry *inquiry;
     int wake_fd;
     struct lane **items;
     size_t n;   /* those that were taken over */

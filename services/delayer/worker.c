@@ -500,8 +500,7 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
     d->rebalances = rd_kafka_queue_get_consumer(d->lanes.consumer);
     rd_kafka_queue_io_event_enable(d->rebalances, d->lanes.wake_fd, &one, sizeof one);
     if (trimmer_new(d->lanes.consumer, &d->trimmer, err) != 0 ||
-        inquiry_new(d->lanes.consumer, group, d->exactly_once, d->lanes.wake_fd, &d->lanes.inquiry,
-                    err) != 0)
+        rp_inquiry_new(d->lanes.consumer, group, d->lanes.wake_fd, &d->lanes.inquiry, err) != 0)
         return -1;
     if (rp_kafka_new_admin(d->config, &d->admin, err) != 0)
         return -1;
@@ -539,7 +538,7 @@ static void tear_down(struct delayer *d)
         rd_kafka_queue_destroy(d->rebalances);
     }
     lanes_clear(&d->lanes);
-    inquiry_free(d->lanes.inquiry);
+    rp_inquiry_free(d->lanes.inquiry);
     rp_consumer_close(d->consumer);
     rp_publisher_free(d->publisher);
     rp_codec_free(d->settle.codec);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "arrivals.h"
 #include "batch.h"
 #include "clock.h"
 #include "consumer.h"
@@ -17,7 +18,7 @@
 #define BACKOFF_MS     100
 #define BACKOFF_MAX_MS 5000
 #define SEEK_MS        10000
-#define COMMITTED_MS   5000
+#define ARRIVAL_MS     10   /* between two looks whether a partition's offset is known */
 #define WAIT_MS        1000 /* before a record is looked at again that could not be judged */
 /* Between two failures to ask the registry: longer, and they belong to different outages. */
 #define SILENCE_GAP_MS 30000
@@ -26,6 +27,7 @@ struct router {
     struct rp_worker *w;
     const struct rp_config *config;
     struct rp_consumer *consumer;
+    struct arrivals *arrivals;
     struct rp_publisher *publisher;
     rd_kafka_t *admin;
     struct rp_registry *registry;
@@ -41,6 +43,7 @@ struct router {
     int64_t waiting_until_mono_ms;
     int64_t silent_since_mono_ms, silent_last_mono_ms; /* when the registry did not answer */
     const rd_kafka_topic_partition_list_t *leaving; /* being revoked; NULL: none */
+    bool joined;                                    /* the group has given us partitions, or none */
     bool failed;                                    /* `failure` ends the worker */
     struct rp_error failure;
 };
@@ -93,29 +96,28 @@ static void seek_back(struct router *r, rd_kafka_topic_partition_list_t *offsets
         }
 }
 
-/* Sets each offset to the committed one, and leaves it where there is none. Waits until that is
- * known: while a predecessor's transaction is under way it is not, until the coordinator ends that.
- * Our own producer comes first, since a new one ends what was left open under its name. */
-static void read_committed(struct router *r, rd_kafka_topic_partition_list_t *offsets)
+/* The producer before the first record: it aborts what a killed predecessor left open, which would
+ * hold up the committed offsets. */
+static void open_publisher(struct router *r)
 {
     struct rp_error err;
-    rd_kafka_topic_partition_list_t *committed = rd_kafka_topic_partition_list_copy(offsets);
-    while (!stopping(r)) {
-        if (rp_publisher_open(r->publisher, &err) == 0) {
-            rd_kafka_resp_err_t code =
-                rd_kafka_committed(rp_consumer_handle(r->consumer), committed, COMMITTED_MS);
-            for (int i = 0; i < committed->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
-                code = committed->elems[i].err;
-            if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
-                break;
-            (void)rp_kafka_fail(&err, code, "read committed offsets");
-        }
-        back_off(r, &err);
+    while (!stopping(r) && rp_publisher_open(r->publisher, &err) != 0) {
+        if (err.cls == RP_FATAL)
+            give_up(r, &err);
+        else
+            back_off(r, &err);
     }
-    for (int i = 0; i < committed->cnt && i < offsets->cnt; i++)
-        if (committed->elems[i].offset >= 0)
-            offsets->elems[i].offset = committed->elems[i].offset;
-    rd_kafka_topic_partition_list_destroy(committed);
+}
+
+/* As another owner would: begins with what is committed. A new producer comes first, since that ends
+ * whatever is still under way. */
+static void begin_anew(struct router *r, const rd_kafka_topic_partition_list_t *parts)
+{
+    struct rp_error err;
+    open_publisher(r);
+    for (int i = 0; i < parts->cnt; i++)
+        if (arrivals_add(r->arrivals, parts->elems[i].partition, &err) != 0)
+            give_up(r, &err);
 }
 
 /* What is being revoked needs no position any more: its next owner begins at the committed one. */
@@ -132,9 +134,9 @@ static void rewind_batch(struct router *r, bool unknown)
     rd_kafka_topic_partition_list_t *offsets =
         batch_offsets(&r->batch, r->config->topics.failed_tasks, true);
     drop_leaving(r, offsets);
-    if (unknown && offsets->cnt > 0)
-        read_committed(r, offsets);
-    if (!stopping(r) && offsets->cnt > 0)
+    if (unknown)
+        begin_anew(r, offsets);
+    else if (!stopping(r) && offsets->cnt > 0)
         seek_back(r, offsets);
     rd_kafka_topic_partition_list_destroy(offsets);
     batch_reset(&r->batch);
@@ -214,7 +216,6 @@ static bool close_batch(struct router *r)
                           r->batch.records[i].partition, r->batch.records[i].offset);
     batch_reset(&r->batch);
     r->backoff_ms = 0;
-    atomic_store(&r->w->ready, true);
     return true;
 }
 
@@ -349,7 +350,8 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
 {
     struct rp_error err;
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        handle_record(r, m);
+        if (!arrivals_holds(r->arrivals, m->partition))
+            handle_record(r, m);
         return;
     }
     (void)rp_consumer_fail(r->consumer, m, &err);
@@ -368,14 +370,14 @@ static bool batch_is_due(const struct router *r)
 static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
 {
     struct router *r = opaque;
-    /* librdkafka would look them up itself, but when the assignment changes while they are not known
-     * (a transaction is under way), it takes that for none, and begins at the log's beginning. */
-    for (int i = 0; i < parts->cnt; i++)
-        parts->elems[i].offset = RD_KAFKA_OFFSET_BEGINNING;
-    if (parts->cnt > 0)
-        read_committed(r, parts);
+    struct rp_error err;
+    for (int i = 0; i < parts->cnt; i++) {
+        parts->elems[i].offset = RD_KAFKA_OFFSET_END; /* until it is known */
+        if (arrivals_add(r->arrivals, parts->elems[i].partition, &err) != 0)
+            give_up(r, &err);
+    }
+    r->joined = true;
     r->backoff_ms = 0;
-    atomic_store(&r->w->ready, true);
 }
 
 static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, bool lost)
@@ -388,14 +390,23 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
     } else {
         (void)close_batch(r);
     }
+    for (int i = 0; i < parts->cnt && r->arrivals != NULL; i++)
+        arrivals_remove(r->arrivals, parts->elems[i].partition);
     r->leaving = NULL;
+}
+
+static void take_over(struct router *r)
+{
+    arrivals_serve(r->arrivals);
+    atomic_store(&r->w->ready,
+                 r->joined && r->backoff_ms == 0 && arrivals_waiting(r->arrivals) == 0);
 }
 
 static void step(struct router *r)
 {
-    bool open = r->batch.n > 0;
-    int64_t wait_ms = IDLE_MS;
-    if (open)
+    take_over(r);
+    int64_t wait_ms = arrivals_waiting(r->arrivals) > 0 ? ARRIVAL_MS : IDLE_MS;
+    if (r->batch.n > 0)
         wait_ms = r->config->router.linger_ms - (rp_mono_ms() - r->batch.began_mono_ms);
     rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
     r->route.policies = rp_worker_policies(r->w);
@@ -435,24 +446,13 @@ static int set_up(struct router *r, struct rp_error *err)
     if (rp_codec_new(r->registry, &r->route.codec, err) != 0 ||
         batch_init(&r->batch, (size_t)config->router.batch, err) != 0 ||
         rp_publisher_new(config, id, "5", &r->publisher, err) != 0 ||
-        rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
+        rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0 ||
+        arrivals_new(rp_consumer_handle(r->consumer), group, config->topics.failed_tasks,
+                     &r->arrivals, err) != 0)
         return -1;
     if (rp_kafka_new_admin(config, &r->admin, err) != 0)
         return -1;
     return rp_targets_new(r->admin, &r->route.targets, err);
-}
-
-/* The producer before the first record: it aborts what a killed predecessor left open, which
- * would hold up the committed offsets. */
-static void open_publisher(struct router *r)
-{
-    struct rp_error err;
-    while (!stopping(r) && rp_publisher_open(r->publisher, &err) != 0) {
-        if (err.cls == RP_FATAL)
-            give_up(r, &err);
-        else
-            back_off(r, &err);
-    }
 }
 
 static void tear_down(struct router *r)
@@ -460,6 +460,8 @@ static void tear_down(struct router *r)
     rp_targets_free(r->route.targets);
     if (r->admin != NULL)
         rd_kafka_destroy(r->admin);
+    arrivals_free(r->arrivals);
+    r->arrivals = NULL; /* closing revokes what there is */
     rp_consumer_close(r->consumer);
     rp_publisher_free(r->publisher);
     rp_codec_free(r->route.codec);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inquiry.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,34 +11,35 @@
 #define AGAIN_MS   100
 #define REQUEST_MS 10000
 
-struct inquiry {
+struct rp_inquiry {
     rd_kafka_t *client;
     rd_kafka_queue_t *queue;
     char *group;
-    bool stable, under_way;
+    bool under_way;
     uint64_t epoch;
     int64_t next_mono_ms;
 };
 
-int inquiry_new(rd_kafka_t *client, const char *group, bool stable, int wake_fd,
-                struct inquiry **out, struct rp_error *err)
+int rp_inquiry_new(rd_kafka_t *client, const char *group, int wake_fd, struct rp_inquiry **out,
+                   struct rp_error *err)
 {
     static const uint64_t one = 1;
-    struct inquiry *q = calloc(1, sizeof *q);
+    struct rp_inquiry *q = calloc(1, sizeof *q);
     char *copy = strdup(group);
     if (q == NULL || copy == NULL) {
         free(q);
         free(copy);
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for an inquiry");
     }
-    *q = (struct inquiry){.client = client, .group = copy, .stable = stable};
+    *q = (struct rp_inquiry){.client = client, .group = copy};
     q->queue = rd_kafka_queue_new(client);
-    rd_kafka_queue_io_event_enable(q->queue, wake_fd, &one, sizeof one);
+    if (wake_fd >= 0)
+        rd_kafka_queue_io_event_enable(q->queue, wake_fd, &one, sizeof one);
     *out = q;
     return 0;
 }
 
-void inquiry_free(struct inquiry *q)
+void rp_inquiry_free(struct rp_inquiry *q)
 {
     if (q == NULL)
         return;
@@ -47,15 +49,15 @@ void inquiry_free(struct inquiry *q)
     free(q);
 }
 
-void inquiry_ask(struct inquiry *q, const rd_kafka_topic_partition_list_t *parts, uint64_t epoch)
+void rp_inquiry_ask(struct rp_inquiry *q, const rd_kafka_topic_partition_list_t *parts,
+                    uint64_t epoch)
 {
     char text[128];
     if (q->under_way || parts->cnt == 0 || rp_mono_ms() < q->next_mono_ms)
         return;
     rd_kafka_AdminOptions_t *options =
         rd_kafka_AdminOptions_new(q->client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
-    rd_kafka_error_t *error =
-        rd_kafka_AdminOptions_set_require_stable_offsets(options, q->stable ? 1 : 0);
+    rd_kafka_error_t *error = rd_kafka_AdminOptions_set_require_stable_offsets(options, 1);
     if (error != NULL)
         rd_kafka_error_destroy(error); /* only for an option that the request does not have */
     (void)rd_kafka_AdminOptions_set_request_timeout(options, REQUEST_MS, text, sizeof text);
@@ -89,7 +91,7 @@ static rd_kafka_topic_partition_list_t *read_answer(rd_kafka_event_t *event)
     return rd_kafka_topic_partition_list_copy(parts);
 }
 
-rd_kafka_topic_partition_list_t *inquiry_answer(struct inquiry *q, uint64_t *out_epoch)
+rd_kafka_topic_partition_list_t *rp_inquiry_answer(struct rp_inquiry *q, uint64_t *out_epoch)
 {
     rd_kafka_event_t *event = q->under_way ? rd_kafka_queue_poll(q->queue, 0) : NULL;
     if (event == NULL)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a router takes over from one that died."""
+
+import re
+import uuid
+
+import contract
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pipeline import header, now_ms, wait_for
+
+POLICIES = {"now": {"max_attempts": 3, "backoff": "none"}}
+
+
+def new_task(pipeline, **fields):
+    task = {
+        "task_id": str(uuid.uuid4()),
+        "task_type": "now",
+        "target": pipeline.target("handler"),
+        "key": None,
+        "payload": b"payload",
+        "headers": [],
+        "attempt": 1,
+        "error": {"class": "Oops", "message": "it broke", "category": None, "causes": []},
+        "source": "tests",
+        "first_failed_at": None,
+        "failed_at": now_ms(),
+    }
+    return task | fields
+
+
+def owned(service):
+    """The partitions that a service has, by its log."""
+    partitions = set()
+    for line in service.log.read_text().splitlines():
+        if found := re.search(r"partition-(assigned|revoked|lost).* partition=(\d+)", line):
+            change = partitions.add if found[1] == "assigned" else partitions.discard
+            change(int(found[2]))
+    return partitions
+
+
+def send_to_each(pipeline, partitions, count):
+    """Tasks in these partitions of failed-tasks; returns the partition of each."""
+    sent = {}
+    for number in range(count):
+        task, partition = new_task(pipeline), partitions[number % len(partitions)]
+        value = contract.single_object(task)
+        pipeline.producer.produce(f"{pipeline.prefix}failed-tasks", value, partition=partition)
+        sent[task["task_id"]] = partition
+    assert pipeline.producer.flush(30) == 0
+    return sent
+
+
+def open_transaction(pipeline, partitions):
+    """Holds the offsets of these partitions, as a router does in the moment before its commit."""
+    group = f"{pipeline.prefix}reprise-router"
+    member = Consumer({"bootstrap.servers": pipeline.kafka.bootstrap, "group.id": group})
+    producer = Producer(
+        {"bootstrap.servers": pipeline.kafka.bootstrap, "transactional.id": str(uuid.uuid4())}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    offsets = [TopicPartition(f"{pipeline.prefix}failed-tasks", p, 0) for p in partitions]
+    producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), 30)
+    member.close()
+    return producer
+
+
+def test_a_dead_owners_transaction_holds_up_only_its_own_partitions(new_pipeline):
+    pipeline = new_pipeline("takeover", policies=POLICIES)
+    handler = pipeline.reader(pipeline.create_target("handler"))
+    dies, lives = pipeline.start("router", count=2)
+    wait_for(lambda: len(owned(dies)) == len(owned(lives)) == 2, "each to have its share", 30)
+    theirs, ours = owned(dies), owned(lives)
+    sent = send_to_each(pipeline, range(4), 40)
+    handler.wait(40)
+
+    transaction = open_transaction(pipeline, theirs)
+    dies.kill()
+    wait_for(lambda: owned(lives) == theirs | ours, "the survivor to be given all", 30)
+    sent |= send_to_each(pipeline, range(4), 40)
+    is_free = lambda record: sent[header(record, "reprise-task-id")] in ours
+    handler.wait(40, is_free)
+    assert len(handler.records) == 60
+    assert lives.get("/readyz")[0] == 503
+
+    transaction.abort_transaction(30)
+    handler.wait(80)
+    lives.wait_ready()
+    handler.poll(1)
+    came = [header(record, "reprise-task-id") for record in handler.records]
+    assert sorted(came) == sorted(sent)
