@@ -8,14 +8,25 @@
 #include "kafka.h"
 #include "log.h"
 
-#define SEEK_MS 5000
+#define SEEK_MS      5000
+#define RECALL_MOST  10000             /* records, and */
+#define RECALL_BYTES (4 * 1024 * 1024) /* bytes that are read again of a partition */
+
+struct arriving {
+    int32_t partition;
+    bool recall;     /* wanted */
+    int64_t until;   /* the committed offset; -1: not known yet */
+    int64_t records; /* recalled */
+    size_t bytes;
+    bool nearer; /* it began anew, with what the bytes allow */
+};
 
 struct arrivals {
     rd_kafka_t *client;
     struct rp_inquiry *inquiry;
     char *topic;
     uint64_t epoch; /* of the answers that still hold */
-    int32_t *partitions;
+    struct arriving *items;
     size_t n, cap;
 };
 
@@ -43,7 +54,7 @@ void arrivals_free(struct arrivals *a)
     if (a == NULL)
         return;
     rp_inquiry_free(a->inquiry);
-    free(a->partitions);
+    free(a->items);
     free(a->topic);
     free(a);
 }
@@ -52,34 +63,39 @@ void arrivals_free(struct arrivals *a)
 static size_t place_of(const struct arrivals *a, int32_t partition)
 {
     size_t i = 0;
-    while (i < a->n && a->partitions[i] != partition)
+    while (i < a->n && a->items[i].partition != partition)
         i++;
     return i;
 }
 
-int arrivals_add(struct arrivals *a, int32_t partition, struct rp_error *err)
+static void drop(struct arrivals *a, size_t place)
 {
+    a->items[place] = a->items[--a->n];
+}
+
+int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_error *err)
+{
+    size_t place = place_of(a, partition);
     a->epoch++;
-    if (place_of(a, partition) < a->n)
-        return 0;
-    if (a->n == a->cap) {
+    if (place == a->cap) {
         size_t cap = 2 * a->cap + 8;
-        int32_t *grown = realloc(a->partitions, cap * sizeof *grown);
+        struct arriving *grown = realloc(a->items, cap * sizeof *grown);
         if (grown == NULL)
             return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for %zu partitions", cap);
-        a->partitions = grown;
+        a->items = grown;
         a->cap = cap;
     }
-    a->partitions[a->n++] = partition;
+    a->n += place == a->n;
+    a->items[place] = (struct arriving){.partition = partition, .recall = recall, .until = -1};
     return 0;
 }
 
 void arrivals_remove(struct arrivals *a, int32_t partition)
 {
-    size_t i = place_of(a, partition);
+    size_t place = place_of(a, partition);
     a->epoch++;
-    if (i < a->n)
-        a->partitions[i] = a->partitions[--a->n];
+    if (place < a->n)
+        drop(a, place);
 }
 
 static int seek(struct arrivals *a, int32_t partition, int64_t offset, struct rp_error *err)
@@ -95,18 +111,31 @@ static int seek(struct arrivals *a, int32_t partition, int64_t offset, struct rp
     return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "seek");
 }
 
+/* `committed` < 0: there is none. */
+static int begin(struct arrivals *a, size_t place, int64_t committed, struct rp_error *err)
+{
+    struct arriving *p = &a->items[place];
+    int64_t from = committed;
+    if (p->recall && committed > 0)
+        from = committed > RECALL_MOST ? committed - RECALL_MOST : 0;
+    if (seek(a, p->partition, from, err) != 0)
+        return -1;
+    p->until = committed;
+    if (from == committed)
+        drop(a, place);
+    return 0;
+}
+
 /* Begins with the partitions that have an offset; the others are asked for again. */
-static void begin(struct arrivals *a, const rd_kafka_topic_partition_list_t *parts)
+static void begin_all(struct arrivals *a, const rd_kafka_topic_partition_list_t *parts)
 {
     struct rp_error err;
     for (int i = 0; i < parts->cnt; i++) {
         const rd_kafka_topic_partition_t *p = &parts->elems[i];
         size_t place = place_of(a, p->partition);
-        if (place == a->n || p->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        if (place == a->n || a->items[place].until >= 0 || p->err != RD_KAFKA_RESP_ERR_NO_ERROR)
             continue;
-        if (seek(a, p->partition, p->offset, &err) == 0)
-            a->partitions[place] = a->partitions[--a->n];
-        else /* librdkafka has not begun with it */
+        if (begin(a, place, p->offset, &err) != 0) /* librdkafka has not begun with it */
             rp_log(RP_LOG_DEBUG, "take-over-waits", rp_f_str("topic", p->topic),
                    rp_f_int("partition", p->partition), rp_f_str("error", err.text));
     }
@@ -117,24 +146,59 @@ void arrivals_serve(struct arrivals *a)
     uint64_t epoch;
     rd_kafka_topic_partition_list_t *parts = rp_inquiry_answer(a->inquiry, &epoch);
     if (parts != NULL && epoch == a->epoch)
-        begin(a, parts);
+        begin_all(a, parts);
     if (parts != NULL)
         rd_kafka_topic_partition_list_destroy(parts);
-    if (a->n == 0)
+    if (arrivals_waiting(a) == 0)
         return;
     parts = rd_kafka_topic_partition_list_new((int)a->n);
     for (size_t i = 0; i < a->n; i++)
-        rd_kafka_topic_partition_list_add(parts, a->topic, a->partitions[i]);
+        if (a->items[i].until < 0)
+            rd_kafka_topic_partition_list_add(parts, a->topic, a->items[i].partition);
     rp_inquiry_ask(a->inquiry, parts, a->epoch);
     rd_kafka_topic_partition_list_destroy(parts);
 }
 
 size_t arrivals_waiting(const struct arrivals *a)
 {
-    return a->n;
+    size_t waiting = 0;
+    for (size_t i = 0; i < a->n; i++)
+        waiting += a->items[i].until < 0;
+    return waiting;
 }
 
-bool arrivals_holds(const struct arrivals *a, int32_t partition)
+/* The records are large: begins anew, nearer to the committed offset, with as many as took up all
+ * the bytes. The second time it is enough. True: the partition is read on. */
+static bool shorten(struct arrivals *a, struct arriving *p)
 {
-    return place_of(a, partition) < a->n;
+    struct rp_error err;
+    int64_t from = p->nearer ? p->until : p->until - p->records;
+    if (seek(a, p->partition, from, &err) != 0)
+        return false; /* it is tried again at the next record */
+    p->nearer = true;
+    p->records = 0;
+    p->bytes = 0;
+    return from == p->until;
+}
+
+enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)
+{
+    size_t place = a->n == 0 ? 0 : place_of(a, m->partition);
+    if (place == a->n)
+        return ARRIVAL_NONE;
+    struct arriving *p = &a->items[place];
+    if (p->until < 0)
+        return ARRIVAL_EARLY;
+    if (m->offset >= p->until) {
+        drop(a, place);
+        return ARRIVAL_NONE;
+    }
+    p->records++;
+    p->bytes += m->len + m->key_len;
+    if (m->offset + 1 == p->until || (p->bytes > RECALL_BYTES && shorten(a, p))) {
+        rp_log(RP_LOG_DEBUG, "partition-recalled", rp_f_str("topic", a->topic),
+               rp_f_int("partition", p->partition), rp_f_int("records", p->records));
+        drop(a, place);
+    }
+    return ARRIVAL_RECALL;
 }

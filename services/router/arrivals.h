@@ -8,21 +8,29 @@
 
 #include "reprise/error.h"
 
-/* The partitions of a topic that a consumer was given and does not read yet, since the committed
- * offset is not known: a predecessor's transaction may be under way. Nobody waits for them. One
- * thread. */
+/* The partitions of a topic that a consumer was given and does not read on yet. First the committed
+ * offset must be known, and it is not while a predecessor's transaction is under way; nobody waits
+ * for that. Then the last records before it are read again, so that the worker recalls what its
+ * predecessor knew: a bounded number, and bounded bytes. One thread. */
 struct arrivals;
+
+enum arrival {
+    ARRIVAL_NONE,   /* the record is to be read on */
+    ARRIVAL_EARLY,  /* it comes before its time: drop it */
+    ARRIVAL_RECALL, /* it lies before the committed offset: only recall it */
+};
 
 /* `client` is the consumer, and borrowed. */
 RP_NODISCARD int arrivals_new(rd_kafka_t *client, const char *group, const char *topic,
                               struct arrivals **out, struct rp_error *err);
 void arrivals_free(struct arrivals *a);
 
-/* The partition is to begin at its committed offset, or anew there. What comes of it until then is
- * dropped. A partition that comes is assigned at RD_KAFKA_OFFSET_END: librdkafka would look the
- * offset up itself, but when the assignment changes while that is not known, it takes it for none,
- * and begins at the log's beginning. */
-RP_NODISCARD int arrivals_add(struct arrivals *a, int32_t partition, struct rp_error *err);
+/* The partition is to begin at its committed offset, or anew there; `recall`: a stretch before it.
+ * A partition that comes is assigned at RD_KAFKA_OFFSET_END: librdkafka would look the offset up
+ * itself, but when the assignment changes while that is not known, it takes it for none, and begins
+ * at the log's beginning. */
+RP_NODISCARD int arrivals_add(struct arrivals *a, int32_t partition, bool recall,
+                              struct rp_error *err);
 void arrivals_remove(struct arrivals *a, int32_t partition);
 
 /* Asks for what is not known, and begins with what is. Call it again and again. */
@@ -30,7 +38,8 @@ void arrivals_serve(struct arrivals *a);
 
 /* How many partitions wait for their offset. */
 size_t arrivals_waiting(const struct arrivals *a);
-/* Whether a record of the partition comes too early, and is to be dropped. */
-bool arrivals_holds(const struct arrivals *a, int32_t partition);
+
+/* What a record that came is to its partition. */
+enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m);
 
 #endif

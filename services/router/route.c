@@ -256,6 +256,18 @@ static int decide(struct route_context *c, const struct route_record *r, struct 
     return bury_task(c, r, event, (enum rp_reason)decision.reason, out->why, out, err);
 }
 
+void route_recall(struct route_context *c, const struct route_record *r)
+{
+    struct event event = {0};
+    struct rp_error err;
+    rp_arena_reset(&c->arena);
+    if (rp_codec_decode_task(c->codec, r->value, &c->arena, &event.task, &err) != 0 ||
+        rp_failed_task_check(&event.task, &err) != 0)
+        return; /* the guard never saw it */
+    read_life(c, r, &event);
+    (void)judge(c, r, &event);
+}
+
 int route_record(struct route_context *c, const struct route_record *r, struct route *out,
                  struct rp_error *err)
 {

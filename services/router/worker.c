@@ -116,7 +116,7 @@ static void begin_anew(struct router *r, const rd_kafka_topic_partition_list_t *
     struct rp_error err;
     open_publisher(r);
     for (int i = 0; i < parts->cnt; i++)
-        if (arrivals_add(r->arrivals, parts->elems[i].partition, &err) != 0)
+        if (arrivals_add(r->arrivals, parts->elems[i].partition, false, &err) != 0)
             give_up(r, &err);
 }
 
@@ -346,11 +346,23 @@ static void handle_record(struct router *r, const rd_kafka_message_t *m)
         take(r, m, &route);
 }
 
+static void recall(struct router *r, const rd_kafka_message_t *m)
+{
+    struct rp_error err;
+    struct route_record record = record_of(r, m, NULL);
+    rp_arena_reset(&r->headers);
+    if (rp_kafka_headers(m, &r->headers, &record.headers, &record.n_headers, &err) == 0)
+        route_recall(&r->route, &record);
+}
+
 static void handle(struct router *r, const rd_kafka_message_t *m)
 {
     struct rp_error err;
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        if (!arrivals_holds(r->arrivals, m->partition))
+        enum arrival arrival = arrivals_take(r->arrivals, m);
+        if (arrival == ARRIVAL_RECALL)
+            recall(r, m);
+        else if (arrival == ARRIVAL_NONE)
             handle_record(r, m);
         return;
     }
@@ -373,7 +385,7 @@ static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
     struct rp_error err;
     for (int i = 0; i < parts->cnt; i++) {
         parts->elems[i].offset = RD_KAFKA_OFFSET_END; /* until it is known */
-        if (arrivals_add(r->arrivals, parts->elems[i].partition, &err) != 0)
+        if (arrivals_add(r->arrivals, parts->elems[i].partition, r->route.guard != NULL, &err) != 0)
             give_up(r, &err);
     }
     r->joined = true;

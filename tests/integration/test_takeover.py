@@ -89,3 +89,34 @@ def test_a_dead_owners_transaction_holds_up_only_its_own_partitions(new_pipeline
     handler.poll(1)
     came = [header(record, "reprise-task-id") for record in handler.records]
     assert sorted(came) == sorted(sent)
+
+
+def repeats(router):
+    """How many exact repeats of an event it has dropped."""
+    text = router.get("/metrics")[1]
+    found = re.findall(r'reprise_router_events_total\{decision="repeat".*\} (\d+)', text)
+    return sum(map(int, found))
+
+
+def test_an_event_that_is_sent_again_after_a_restart_counts_once(new_pipeline):
+    pipeline = new_pipeline("recall", policies=POLICIES)
+    handler = pipeline.reader(pipeline.create_target("handler"))
+    (router,) = pipeline.start("router")
+    # More bytes than are recalled, by far, and more partitions than one.
+    tasks = [new_task(pipeline, payload=bytes(40_000), key=str(n).encode()) for n in range(800)]
+    for task in tasks:
+        pipeline.send(contract.single_object(task), task["key"])
+    assert pipeline.producer.flush(30) == 0
+    handler.wait(800, timeout=60)
+    router.kill()
+    router.start().wait_ready()
+    for task in tasks[-40:]:
+        pipeline.send(contract.single_object(task), task["key"])
+    fresh = new_task(pipeline, key=b"fresh")
+    pipeline.fail(fresh)
+    handler.of_task(fresh["task_id"])
+    wait_for(lambda: repeats(router) == 40, "the repeats to be counted")
+    handler.poll(1)
+    assert len(handler.records) == 801
+    recalled = re.findall(r"partition-recalled .*records=(\d+)", router.log.read_text())
+    assert recalled and all(0 < int(records) < 250 for records in recalled)
