@@ -1,0 +1,359 @@
+-- SPDX-License-Identifier: Apache-2.0
+
+-- Rows of dead_letter are facts, and never updated. What was done to one is in dead_letter_state.
+ALTER TABLE dead_letter
+    -- Which messages are alike (error_group); 0: archived before there were fingerprints.
+    ADD COLUMN fingerprint  bigint NOT NULL DEFAULT 0,
+    -- The replay that sent the task which is dead again, and the dead letter that it sent.
+    ADD COLUMN replay_job   text,
+    ADD COLUMN replay_of_at timestamptz,
+    ADD COLUMN replay_of    bigint;
+CREATE INDEX dead_letter_group ON dead_letter (fingerprint, dead_at);
+CREATE INDEX dead_letter_replay ON dead_letter (replay_job) WHERE replay_job IS NOT NULL;
+
+-- What the dead letters of one fingerprint have in common. Where there is no task, because its bytes
+-- could not be read, type and class are null and the message is the masked detail.
+CREATE TABLE error_group (
+    fingerprint bigint PRIMARY KEY,
+    task_type   text,
+    error_class text,
+    message     text,
+    first_seen  timestamptz NOT NULL DEFAULT now()
+);
+
+-- What was done to a dead letter. There is no row until something is: no row is status `dead`.
+-- The last four columns are copies, for counting.
+CREATE TABLE dead_letter_state (
+    dead_at      timestamptz NOT NULL,
+    id           bigint NOT NULL,
+    status       text NOT NULL CHECK (status IN ('dead', 'replaying', 'replayed', 'discarded')),
+    status_at    timestamptz NOT NULL DEFAULT now(),
+    job          text,
+    replays      integer NOT NULL DEFAULT 0,
+    came_back_at timestamptz,
+    task_type    text,
+    reason       text NOT NULL,
+    category     text,
+    fingerprint  bigint NOT NULL,
+    PRIMARY KEY (dead_at, id)
+) PARTITION BY RANGE (dead_at);
+CREATE INDEX dead_letter_state_status ON dead_letter_state (status, dead_at);
+CREATE INDEX dead_letter_state_job ON dead_letter_state (job) WHERE job IS NOT NULL;
+
+-- Dead letters with their status: what all questions are put to. A question that asks for a status
+-- other than `dead` asks for it in `state_status` as well, which is null where nothing was done:
+-- then the few rows of dead_letter_state are looked through, and not all dead letters.
+CREATE VIEW archive AS
+    SELECT d.*, coalesce(s.status, 'dead') AS status, s.status_at, s.job,
+           coalesce(s.replays, 0) AS replays, s.came_back_at, s.status AS state_status
+      FROM dead_letter AS d
+      LEFT JOIN dead_letter_state AS s ON s.dead_at = d.dead_at AND s.id = d.id;
+
+-- How many dead letters there are, by the hour. Each change appends what it adds and takes away, so
+-- nobody waits for anybody; the truth is the sum of n (and of came_back) over whatever is asked.
+-- first_at and last_at span what was once added, and may be wider than what is left of it.
+CREATE TABLE dead_letter_count (
+    hour        timestamptz NOT NULL,
+    task_type   text,
+    reason      text NOT NULL,
+    category    text,
+    fingerprint bigint NOT NULL,
+    status      text NOT NULL,
+    n           bigint NOT NULL,
+    came_back   bigint NOT NULL,
+    first_at    timestamptz,
+    last_at     timestamptz,
+    folded      boolean NOT NULL DEFAULT false
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX dead_letter_count_hour ON dead_letter_count (hour);
+CREATE INDEX dead_letter_count_type ON dead_letter_count (task_type, hour);
+CREATE INDEX dead_letter_count_group ON dead_letter_count (fingerprint, hour);
+CREATE INDEX dead_letter_count_fresh ON dead_letter_count (hour) WHERE NOT folded;
+
+-- The counts as they were, every five minutes.
+CREATE TABLE dead_letter_stat (
+    at        timestamptz NOT NULL,
+    task_type text,
+    reason    text NOT NULL,
+    category  text,
+    dead      bigint NOT NULL,
+    replaying bigint NOT NULL,
+    replayed  bigint NOT NULL,
+    discarded bigint NOT NULL,
+    came_back bigint NOT NULL
+);
+CREATE INDEX dead_letter_stat_at ON dead_letter_stat (at);
+
+-- What was asked for, and how far it is.
+CREATE TABLE replay_job (
+    job          text PRIMARY KEY,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    created_by   text NOT NULL,
+    reason       text NOT NULL,
+    filter       text NOT NULL,
+    options      jsonb NOT NULL DEFAULT '{}',
+    wish         text NOT NULL DEFAULT 'run' CHECK (wish IN ('run', 'pause', 'cancel')),
+    state        text NOT NULL DEFAULT 'planned' CHECK (state IN
+                 ('planned', 'running', 'paused', 'done', 'cancelled', 'stopped', 'failed')),
+    rate         double precision,             -- tasks a second; null: no limit
+    total        bigint NOT NULL DEFAULT 0,
+    marked       bigint NOT NULL DEFAULT 0,    -- items below it are marked in dead_letter_state
+    refused      bigint NOT NULL DEFAULT 0,
+    detached     boolean NOT NULL DEFAULT false,
+    runner       text,
+    epoch        bigint NOT NULL DEFAULT 0,    -- of the runner; an older one is refused
+    heartbeat_at timestamptz,
+    started_at   timestamptz,
+    finished_at  timestamptz,
+    outcome      text
+);
+CREATE INDEX replay_job_open ON replay_job (state)
+    WHERE state NOT IN ('done', 'cancelled', 'stopped', 'failed');
+
+-- The dead letters of a job, in its order.
+CREATE TABLE replay_item (
+    job     text NOT NULL REFERENCES replay_job ON DELETE CASCADE,
+    n       bigint NOT NULL,
+    dead_at timestamptz NOT NULL,
+    id      bigint NOT NULL,
+    task_id text,
+    refused text,   -- why it was not sent; null: it was, or is to be
+    edited  jsonb,
+    PRIMARY KEY (job, n)
+);
+CREATE INDEX replay_item_task ON replay_item (job, task_id);
+
+-- Locks, each for the rest of the transaction, and each taken by a statement of its own, so that the
+-- next one sees what those did who had it before.
+
+-- Before rows of dead_letter_state are inserted: the letters that they are of stay meanwhile.
+CREATE FUNCTION dead_letter_keep() RETURNS void LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock_shared(hashtext('reprise: letters'))
+$$;
+
+-- Before rows of dead_letter are deleted, because of the status that they have: it stays meanwhile.
+CREATE FUNCTION dead_letter_take() RETURNS void LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock(hashtext('reprise: letters'))
+$$;
+
+CREATE FUNCTION dead_letter_hour(at timestamptz) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT date_trunc('hour', at, 'UTC')
+$$;
+
+-- Counting: a letter counts as `dead` while it is there, and a row of its state moves it from `dead`
+-- to the status that the row says. So what comes and goes first makes no difference to the sum.
+CREATE FUNCTION dead_letter_added() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dead_letter_count
+    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, 'dead',
+           count(*), 0, min(dead_at), max(dead_at)
+      FROM added GROUP BY 1, 2, 3, 4, 5;
+    RETURN NULL;
+END
+$$;
+
+-- The state of a letter that is deleted goes with it.
+CREATE FUNCTION dead_letter_gone() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    low  timestamptz;
+    high timestamptz;
+BEGIN
+    INSERT INTO dead_letter_count
+    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, 'dead', -count(*), 0
+      FROM gone GROUP BY 1, 2, 3, 4, 5;
+    SELECT min(dead_at), max(dead_at) INTO low, high FROM gone;
+    DELETE FROM dead_letter_state AS s USING gone AS g
+     WHERE s.dead_at = g.dead_at AND s.id = g.id AND s.dead_at BETWEEN low AND high;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION dead_letter_state_added() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dead_letter_count
+    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, c.status, sum(c.n),
+           sum(c.came_back), min(dead_at), max(dead_at)
+      FROM added AS s, LATERAL (VALUES ('dead', -1, 0),
+           (s.status, 1, (s.came_back_at IS NOT NULL)::integer)) AS c (status, n, came_back)
+     GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(c.n) <> 0 OR sum(c.came_back) <> 0;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION dead_letter_state_gone() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dead_letter_count
+    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, c.status, sum(c.n),
+           sum(c.came_back), min(dead_at), max(dead_at)
+      FROM gone AS s, LATERAL (VALUES ('dead', 1, 0),
+           (s.status, -1, -(s.came_back_at IS NOT NULL)::integer)) AS c (status, n, came_back)
+     GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(c.n) <> 0 OR sum(c.came_back) <> 0;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION dead_letter_state_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dead_letter_count
+    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, status, sum(n),
+           sum(n * came), min(dead_at), max(dead_at)
+      FROM (SELECT *, -1 AS n FROM gone UNION ALL SELECT *, 1 AS n FROM added) AS s,
+           LATERAL (VALUES ((s.came_back_at IS NOT NULL)::integer)) AS c (came)
+     GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(n) <> 0 OR sum(n * came) <> 0;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER dead_letter_added AFTER INSERT ON dead_letter
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION dead_letter_added();
+CREATE TRIGGER dead_letter_gone AFTER DELETE ON dead_letter
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION dead_letter_gone();
+CREATE TRIGGER dead_letter_state_added AFTER INSERT ON dead_letter_state
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION dead_letter_state_added();
+CREATE TRIGGER dead_letter_state_gone AFTER DELETE ON dead_letter_state
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION dead_letter_state_gone();
+CREATE TRIGGER dead_letter_state_changed AFTER UPDATE ON dead_letter_state
+    REFERENCING OLD TABLE AS gone NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION dead_letter_state_changed();
+
+-- Adds up what was appended since the last time; how many rows there are fewer. It takes rows away
+-- that it sees and puts their sum in their place, so that it is safe beside everything.
+CREATE FUNCTION dead_letter_fold() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    fewer bigint;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtext('reprise: fold')) THEN
+        RETURN 0;
+    END IF;
+    WITH gone AS (
+        DELETE FROM dead_letter_count
+         WHERE hour = ANY (ARRAY(SELECT DISTINCT c.hour FROM dead_letter_count AS c WHERE NOT folded))
+        RETURNING *
+    ), sums AS (
+        INSERT INTO dead_letter_count
+        SELECT hour, task_type, reason, category, fingerprint, status, sum(n), sum(came_back),
+               min(first_at), max(last_at), true
+          FROM gone GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(n) <> 0 OR sum(came_back) <> 0
+        RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM gone) - (SELECT count(*) FROM sums) INTO fewer;
+    RETURN fewer;
+END
+$$;
+
+-- Counts the rows of a day anew, for who has changed them behind the triggers' back (TRUNCATE, a
+-- partition written to by its own name). Writers wait meanwhile.
+CREATE FUNCTION dead_letter_recount(day date) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    low  timestamptz := day::timestamp AT TIME ZONE 'UTC';
+    high timestamptz := (day + 1)::timestamp AT TIME ZONE 'UTC';
+BEGIN
+    PERFORM dead_letter_take();
+    PERFORM pg_advisory_xact_lock(hashtext('reprise: fold'));
+    LOCK TABLE ONLY dead_letter, ONLY dead_letter_state IN SHARE MODE;
+    DELETE FROM dead_letter_count WHERE hour >= low AND hour < high;
+    INSERT INTO dead_letter_count
+    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, status, count(*),
+           count(came_back_at), min(dead_at), max(dead_at), true
+      FROM archive WHERE dead_at >= low AND dead_at < high GROUP BY 1, 2, 3, 4, 5, 6;
+END
+$$;
+
+-- A day has a partition of dead_letter and one of dead_letter_state.
+CREATE OR REPLACE FUNCTION dead_letter_add_day(day date) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    parent text;
+    name   text;
+    low    timestamptz := day::timestamp AT TIME ZONE 'UTC';
+    high   timestamptz := (day + 1)::timestamp AT TIME ZONE 'UTC';
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('reprise: days'));
+    IF EXISTS (SELECT FROM dead_letter_day AS d WHERE d.day = dead_letter_add_day.day) THEN
+        RETURN false;
+    END IF;
+    FOREACH parent IN ARRAY ARRAY['dead_letter', 'dead_letter_state'] LOOP
+        name := parent || to_char(day, '_YYYYMMDD');
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name, parent);
+        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent,
+                       name, low, high);
+    END LOOP;
+    RETURN true;
+END
+$$;
+
+-- Drops a day and all that is in it, and says so in the audit; the number of rows that went, null
+-- where there is no such day. A day with rows that are being replayed stays, and the answer is -1,
+-- unless `even_replaying`. `expected` is how many rows there should be (they were exported, say): if
+-- there are others, the answer is -2 and the day stays. However large the day, readers and writers
+-- are locked out for the moment of the drop alone; one who reads for long makes it fail, rather than
+-- all others wait behind it.
+DROP FUNCTION dead_letter_drop_day(date, text, text);
+CREATE FUNCTION dead_letter_drop_day(day date, actor text, reason text,
+                                     even_replaying boolean DEFAULT false,
+                                     expected bigint DEFAULT NULL, more jsonb DEFAULT '{}')
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    suffix    text := to_char(day, '_YYYYMMDD');
+    low       timestamptz := day::timestamp AT TIME ZONE 'UTC';
+    high      timestamptz := (day + 1)::timestamp AT TIME ZONE 'UTC';
+    n         bigint;
+    replaying bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('reprise: days'));
+    IF NOT EXISTS (SELECT FROM dead_letter_day AS d WHERE d.day = dead_letter_drop_day.day) THEN
+        RETURN NULL;
+    END IF;
+    PERFORM set_config('lock_timeout', '2s', true);
+    PERFORM dead_letter_take();
+    PERFORM pg_advisory_xact_lock(hashtext('reprise: fold'));
+    LOCK TABLE ONLY dead_letter, ONLY dead_letter_state IN ACCESS EXCLUSIVE MODE;
+    SELECT count(*) INTO replaying FROM dead_letter_state AS s
+     WHERE s.status = 'replaying' AND s.dead_at >= low AND s.dead_at < high;
+    IF replaying > 0 AND NOT even_replaying THEN
+        RETURN -1;
+    END IF;
+    SELECT coalesce(sum(c.n), 0) INTO n FROM dead_letter_count AS c
+     WHERE c.hour >= low AND c.hour < high;
+    IF n <> expected THEN
+        RETURN -2;
+    END IF;
+    EXECUTE format('DROP TABLE %I, %I', 'dead_letter' || suffix, 'dead_letter_state' || suffix);
+    DELETE FROM dead_letter_count AS c WHERE c.hour >= low AND c.hour < high;
+    INSERT INTO audit (actor, action, reason, detail)
+    VALUES (actor, 'drop-day', reason, more || jsonb_build_object('day', day, 'rows', n) ||
+            CASE WHEN replaying > 0 THEN jsonb_build_object('replaying', replaying)
+                 ELSE '{}' END);
+    RETURN n;
+END
+$$;
+
+-- Groups that no dead letter is of any more go after a day. Who archives waits for the moment of it:
+-- so none of a group goes in while it is taken out.
+CREATE FUNCTION error_group_clean() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    n bigint;
+BEGIN
+    PERFORM set_config('lock_timeout', '2s', true);
+    LOCK TABLE error_group IN SHARE ROW EXCLUSIVE MODE;
+    DELETE FROM error_group AS g WHERE g.first_seen < now() - interval '1 day'
+       AND NOT EXISTS (SELECT FROM dead_letter_count AS c WHERE c.fingerprint = g.fingerprint);
+    GET DIAGNOSTICS n = ROW_COUNT;
+    RETURN n;
+END
+$$;
+
+-- The days there are already, and the dead letters in them.
+DO $$
+DECLARE
+    d record;
+BEGIN
+    FOR d IN SELECT * FROM dead_letter_day LOOP
+        EXECUTE format('CREATE TABLE %I PARTITION OF dead_letter_state FOR VALUES FROM (%L) TO (%L)',
+                       'dead_letter_state' || to_char(d.day, '_YYYYMMDD'),
+                       d.day::timestamp AT TIME ZONE 'UTC',
+                       (d.day + 1)::timestamp AT TIME ZONE 'UTC');
+        PERFORM dead_letter_recount(d.day);
+    END LOOP;
+END
+$$;

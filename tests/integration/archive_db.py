@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A database with the archive's schema, without Kafka and without services."""
+
+import json
+import subprocess
+import uuid
+
+import psycopg
+
+from pipeline import BUILD
+
+
+class ArchiveDb:
+    def __init__(self, postgres, folder, name):
+        self.dsn = postgres.create_database(f"{name}-{uuid.uuid4().hex[:6]}")
+        self.config = folder / "reprise.yaml"
+        self.config.write_text(
+            json.dumps({"postgres": {"dsn": self.dsn}, "kafka": {"bootstrap.servers": "none:1"}})
+        )
+
+    def migrate(self):
+        return subprocess.run(
+            [BUILD / "bin/reprise", "db", "migrate", "--config", self.config],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=True,
+        ).stdout  # fmt: skip
+
+    def connect(self):
+        return psycopg.connect(self.dsn, autocommit=True, options="-c TimeZone=UTC")
+
+    def query(self, sql, *values):
+        with self.connect() as connection:
+            if values and isinstance(values[0], dict):
+                (values,) = values
+            cursor = connection.execute(sql, values or None)
+            return cursor.fetchall() if cursor.description else None
+
+    def add_letters(self, count, first_at, days=1, types=6, groups=40, first_offset=0):
+        """Rows made in the database, spread evenly over the days from `first_at` on."""
+        self.query(
+            "select dead_letter_add_day((%s::timestamptz at time zone 'UTC')::date + n)"
+            " from generate_series(0, %s) as n", first_at, days,
+        )  # fmt: skip
+        self.query(
+            "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason,"
+            " category, attempts, task_id, task_type, target, payload, error_class, error_message,"
+            " fingerprint)"
+            " select %(at)s::timestamptz + n * %(days)s * interval '1 day' / %(count)s, 't', 0,"
+            "  %(first)s + n, case n %% 5 when 0 then 'NON_RETRYABLE' else 'EXHAUSTED' end,"
+            "  case n %% 3 when 0 then 'NETWORK' when 1 then 'TIMEOUT' end, n %% 7, 'task-' || n,"
+            "  'type-' || n %% %(types)s, 'orders', convert_to(repeat(md5(n::text), 8), 'UTF8'),"
+            "  'java.io.IOException', 'no answer from host ' || n, n %% %(groups)s"
+            " from generate_series(0, %(count)s - 1) as n",
+            {"at": first_at, "days": days, "count": count, "first": first_offset, "types": types,
+             "groups": groups},
+        )  # fmt: skip
+
+    KEYS = "task_type, reason, category, fingerprint, status"
+
+    def assert_counted(self):
+        """The rollup says what a count of the rows says."""
+        with self.connect() as connection, connection.transaction():
+            connection.execute("set transaction isolation level repeatable read")
+            rows = connection.execute(
+                f"select dead_letter_hour(dead_at), {self.KEYS}, count(*), count(came_back_at)"
+                " from archive group by 1, 2, 3, 4, 5, 6"
+            ).fetchall()
+            counted = connection.execute(
+                f"select hour, {self.KEYS}, sum(n)::bigint, sum(came_back)::bigint"
+                " from dead_letter_count group by 1, 2, 3, 4, 5, 6"
+                " having sum(n) <> 0 or sum(came_back) <> 0"
+            ).fetchall()
+        wrong = set(rows) ^ set(counted)
+        assert len(rows) == len(set(rows)) and not wrong, sorted(map(str, wrong))[:20]
