@@ -104,6 +104,7 @@ CREATE TABLE replay_job (
     epoch        bigint NOT NULL DEFAULT 0,    -- of the runner; an older one is refused
     heartbeat_at timestamptz,
     started_at   timestamptz,
+    canary_at    timestamptz,                  -- all of its canaries were out by then
     finished_at  timestamptz,
     outcome      text
 );
@@ -117,11 +118,27 @@ CREATE TABLE replay_item (
     dead_at timestamptz NOT NULL,
     id      bigint NOT NULL,
     task_id text,
+    size    integer NOT NULL DEFAULT 0,      -- bytes, about
+    was     text NOT NULL DEFAULT 'dead',    -- its status before, and again if it is not sent
     refused text,   -- why it was not sent; null: it was, or is to be
     edited  jsonb,
     PRIMARY KEY (job, n)
 );
 CREATE INDEX replay_item_task ON replay_item (job, task_id);
+
+-- How many replays led to the dead letter that came back from one of (at, origin): 1, or more where
+-- that one had come back itself. Counts to `most`.
+CREATE FUNCTION dead_letter_generation(at timestamptz, origin bigint, most integer)
+RETURNS integer LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE up AS (
+        SELECT at AS dead_at, origin AS id, 1 AS depth
+        UNION ALL
+        SELECT d.replay_of_at, d.replay_of, up.depth + 1
+          FROM up JOIN dead_letter AS d ON d.dead_at = up.dead_at AND d.id = up.id
+         WHERE d.replay_of IS NOT NULL AND up.depth < most
+    )
+    SELECT max(depth) FROM up
+$$;
 
 -- Locks, each for the rest of the transaction, and each taken by a statement of its own, so that the
 -- next one sees what those did who had it before.
