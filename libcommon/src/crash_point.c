@@ -8,16 +8,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void rp_crash_point(int n)
+void rp_crash_point(int number)
 {
-    static atomic_int passed;
+    static atomic_long passed;
     const char *text = getenv("REPRISE_CRASH_POINT");
     char *end;
-    if (text == NULL || strtol(text, &end, 10) != n)
+    if (text == NULL || strtol(text, &end, 10) != number)
         return;
-    long times = *end == ':' ? strtol(end + 1, NULL, 10) : 1;
-    if (atomic_fetch_add(&passed, 1) + 1 == times)
-        (void)kill(getpid(), SIGKILL);
+    long nth = *end == ':' ? strtol(end + 1, &end, 10) : 1;
+    if (atomic_fetch_add(&passed, 1) + 1 == nth)
+        (void)kill(getpid(), *end == ':' ? SIGSTOP : SIGKILL);
 }
 
+#else
+/* A translation unit must not be empty. */
+typedef int no_crash_points;
 #endif

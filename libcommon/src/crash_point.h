@@ -2,15 +2,57 @@
 #ifndef REPRISE_CRASH_POINT_H
 #define REPRISE_CRASH_POINT_H
 
-/* Places where a test lets the process die, as by kill -9: between any two steps that outlive it.
- * REPRISE_CRASH_POINT=N in the environment names the place, N:M lets it pass M - 1 times before.
- * There is no code for it without the build option REPRISE_CRASH_POINTS. Numbers are unique in the
- * project; tests find them in the sources. Thread-safe. */
+/* Places where a test lets the process die, as by kill -9, or stand still, as by kill -STOP:
+ * between any two steps that outlive it. There is no code for it without the build option
+ * REPRISE_CRASH_POINTS. With it, the environment says where:
+ *
+ *   REPRISE_CRASH_POINT=N        at point N
+ *   REPRISE_CRASH_POINT=N:M      the M-th time that any thread comes there
+ *   REPRISE_CRASH_POINT=N:M:S    stands still instead, until SIGCONT
+ *
+ * bin/crash_points prints the list below. A number is never used for something else. */
+#define RP_CRASH_POINTS(POINT)                                                                     \
+    /* Publishing: the router, the delayer and replay. */                                          \
+    POINT(1, init_before, "router delayer replay")                                                 \
+    POINT(2, init_after, "router delayer replay")                                                  \
+    POINT(3, produce_before, "router delayer replay")                                              \
+    POINT(4, produce_after, "router delayer replay")                                               \
+    POINT(5, offsets_before, "router delayer replay")                                              \
+    POINT(6, offsets_after, "router delayer replay")                                               \
+    POINT(7, acknowledged, "router delayer replay")                                                \
+    POINT(8, commit_before, "router delayer replay")                                               \
+    POINT(9, commit_after, "router delayer replay")                                                \
+    POINT(10, abort_before, "router delayer")                                                      \
+    POINT(11, abort_after, "router delayer")                                                       \
+    POINT(20, rewind_before, "router")                                                             \
+    POINT(21, rewind_after, "router")                                                              \
+    POINT(22, assigned, "router delayer archiver")                                                 \
+    POINT(23, revoked_before, "router delayer archiver")                                           \
+    POINT(24, revoked_after, "router delayer archiver")                                            \
+    POINT(30, take_over_before, "delayer")                                                         \
+    POINT(31, take_over_after, "delayer")                                                          \
+    POINT(32, settled, "delayer")                                                                  \
+    POINT(33, trim_before, "delayer")                                                              \
+    POINT(34, trim_sent, "delayer")                                                                \
+    POINT(35, trim_answered, "delayer")                                                            \
+    POINT(40, claim_before, "archiver")                                                            \
+    POINT(41, claim_after, "archiver")                                                             \
+    POINT(42, day_before, "archiver")                                                              \
+    POINT(43, day_after, "archiver")                                                               \
+    POINT(44, copy_before, "archiver")                                                             \
+    POINT(45, copy_begun, "archiver")                                                              \
+    POINT(46, copy_sent, "archiver")                                                               \
+    POINT(47, copy_ended, "archiver")                                                              \
+    POINT(48, database_committed, "archiver")                                                      \
+    POINT(49, watched_offsets_after, "archiver")
+
 #ifdef REPRISE_CRASH_POINTS
-void rp_crash_point(int n);
-#define RP_CRASH_POINT(n) rp_crash_point(n)
+#define RP_CRASH_POINT_NUMBER(number, name, services) RP_CRASH_##name = number,
+enum { RP_CRASH_POINTS(RP_CRASH_POINT_NUMBER) };
+void rp_crash_point(int number);
+#define RP_CRASH_POINT(name) rp_crash_point(RP_CRASH_##name)
 #else
-#define RP_CRASH_POINT(n) ((void)0)
+#define RP_CRASH_POINT(name) ((void)0)
 #endif
 
 #endif

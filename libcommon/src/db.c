@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "crash_point.h"
 
 struct rp_db {
     PGconn *conn;
@@ -207,14 +208,17 @@ int rp_db_copy(struct rp_db *db, const char *sql, const struct rp_bytes *data, s
         return lost(db, PQerrorMessage(db->conn), err);
     if (next_result(db, until, &result, err) != 0)
         return -1;
+    RP_CRASH_POINT(copy_begun);
     bool began = PQresultStatus(result) == PGRES_COPY_IN;
     int failed = began ? 0 : refused(db, result, err);
     PQclear(result);
     for (size_t i = 0; began && i < n_data; i++)
         if (put(db, data[i], until, err) != 0)
             return -1;
+    RP_CRASH_POINT(copy_sent);
     if (began && end_copy(db, until, err) != 0)
         return -1;
+    RP_CRASH_POINT(copy_ended);
     if (failed == 0)
         return collect(db, until, out, err);
     (void)collect(db, until, NULL, NULL);

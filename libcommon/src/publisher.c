@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "crash_point.h"
 #include "log.h"
 
 #define TOPIC_MAX    249
@@ -129,7 +130,9 @@ int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
     p->made++;
     if (!p->transactional)
         return 0;
+    RP_CRASH_POINT(init_before);
     rd_kafka_error_t *error = rd_kafka_init_transactions(p->rk, OPEN_MS);
+    RP_CRASH_POINT(init_after);
     if (error == NULL)
         return 0;
     (void)rp_kafka_fail_error(err, error, "init transactions");
@@ -189,11 +192,13 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     rd_kafka_headers_t *headers = copy_headers(record->headers, record->n_headers);
     rd_kafka_resp_err_t code;
     int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
+    RP_CRASH_POINT(produce_before);
     while ((code = produce(p, topic, record, headers)) == RD_KAFKA_RESP_ERR__QUEUE_FULL &&
            rp_mono_ms() < end_mono_ms)
         (void)rd_kafka_poll(p->rk, 10);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
         p->unacknowledged++;
+        RP_CRASH_POINT(produce_after);
         return 0;
     }
     rd_kafka_headers_destroy(headers); /* taken only on success */
@@ -226,8 +231,10 @@ enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err
         (void)rd_kafka_poll(p->rk, 100);
     if (p->n_failures > 0)
         return fail_delivery(p, err);
-    if (p->unacknowledged == 0 && p->purged == 0)
+    if (p->unacknowledged == 0 && p->purged == 0) {
+        RP_CRASH_POINT(acknowledged);
         return RP_PUBLISHED;
+    }
     if (p->purged > 0)
         (void)rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "the transaction failed as a whole");
     else
@@ -245,10 +252,12 @@ static enum rp_published send_offsets(struct rp_publisher *p,
 {
     int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
     rd_kafka_error_t *error;
+    RP_CRASH_POINT(offsets_before);
     while ((error = rd_kafka_send_offsets_to_transaction(p->rk, offsets, group, CALL_MS)) != NULL &&
            rd_kafka_error_is_retriable(error) && rp_mono_ms() < end_mono_ms)
         rd_kafka_error_destroy(error);
     rd_kafka_consumer_group_metadata_destroy(group);
+    RP_CRASH_POINT(offsets_after);
     if (error == NULL)
         return RP_PUBLISHED;
     if (rp_publisher_wait(p, err) != RP_PUBLISHED) { /* a failed delivery says more */
@@ -307,8 +316,10 @@ uint64_t rp_publisher_made(const struct rp_publisher *p)
 static enum rp_published commit_offsets(struct rp_publisher *p)
 {
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    RP_CRASH_POINT(commit_before);
     if (p->offsets != NULL)
         code = rd_kafka_commit(p->consumer, p->offsets, 1 /* async */);
+    RP_CRASH_POINT(commit_after);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
         rp_log(RP_LOG_WARN, "offset-commit-failed", rp_f_str("error", rd_kafka_err2str(code)));
     end_batch(p);
@@ -324,9 +335,11 @@ enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *e
         return commit_offsets(p);
     int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
     rd_kafka_error_t *error;
+    RP_CRASH_POINT(commit_before);
     while ((error = rd_kafka_commit_transaction(p->rk, CALL_MS)) != NULL &&
            rd_kafka_error_is_retriable(error) && rp_mono_ms() < end_mono_ms)
         rd_kafka_error_destroy(error);
+    RP_CRASH_POINT(commit_after);
     end_batch(p);
     if (error == NULL)
         return RP_PUBLISHED;
@@ -346,7 +359,9 @@ void rp_publisher_abort(struct rp_publisher *p)
             destroy_producer(p);
         return;
     }
+    RP_CRASH_POINT(abort_before);
     rd_kafka_error_t *error = rd_kafka_abort_transaction(p->rk, CALL_MS);
+    RP_CRASH_POINT(abort_after);
     if (error == NULL && p->unacknowledged == 0)
         return;
     if (error != NULL) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash_point.h"
 #include "day.h"
 #include "migration.h"
 #include "row.h"
@@ -146,8 +147,10 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
     (void)snprintf(partition, sizeof partition, "%" PRId32, claim->partition);
     (void)snprintf(epoch, sizeof epoch, "%" PRId64, claim->epoch);
     const char *values[] = {s->topic, partition, topic_id, s->owner, epoch};
+    RP_CRASH_POINT(claim_before);
     if (rp_db_query(s->db, sql, 5, values, &result, err) != 0)
         return -1;
+    RP_CRASH_POINT(claim_after);
     int failed = 0;
     if (PQntuples(result) == 1) {
         claim->epoch = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
@@ -178,8 +181,10 @@ int store_add_day(struct store *s, int64_t day, struct rp_error *err)
         if (s->days[i] == day)
             return 0;
     day_text(day, text);
+    RP_CRASH_POINT(day_before);
     if (rp_db_query(s->db, "SELECT dead_letter_add_day($1)", 1, values, NULL, err) != 0)
         return rp_fail_in(err, "cannot make the partition of %s", text);
+    RP_CRASH_POINT(day_after);
     if (s->n_days == MAX_DAYS)
         store_forget_days(s);
     s->days[s->n_days++] = day;
@@ -241,8 +246,10 @@ int store_write(struct store *s, struct rp_bytes rows, struct store_claim *claim
     PQfreemem(topic);
     if (failed != 0)
         return -1;
+    RP_CRASH_POINT(copy_before);
     if (rp_db_copy(s->db, (const char *)s->sql.data, data, 3, &result, err) != 0)
         return -1;
+    RP_CRASH_POINT(database_committed);
     mark_fenced(result, claims, n_claims);
     *out_added = PQntuples(result) == 0 ? 0 : strtoll(PQgetvalue(result, 0, 1), NULL, 10);
     PQclear(result);

@@ -8,6 +8,7 @@
 #include "batch.h"
 #include "clock.h"
 #include "consumer.h"
+#include "crash_point.h"
 #include "log.h"
 #include "retention.h"
 #include "store.h"
@@ -246,11 +247,13 @@ static void write_batch(struct worker *w)
             tell_lag(w, part);
     }
     commit_to_kafka(w);
+    RP_CRASH_POINT(watched_offsets_after);
 }
 
 static void on_assigned(void *opaque, rd_kafka_topic_partition_list_t *list)
 {
     struct worker *w = opaque;
+    RP_CRASH_POINT(assigned);
     w->joined = true;
     w->topic_known = false;
     for (int i = 0; i < list->cnt; i++)
@@ -263,7 +266,9 @@ static void on_revoked(void *opaque, const rd_kafka_topic_partition_list_t *list
 {
     struct worker *w = opaque;
     (void)lost;
+    RP_CRASH_POINT(revoked_before);
     write_batch(w);
+    RP_CRASH_POINT(revoked_after);
     for (int i = 0; i < list->cnt; i++)
         parts_remove(&w->parts, list->elems[i].partition);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash_point.h"
 #include "log.h"
 
 static int make_room(struct lanes *l, size_t n, struct rp_error *err)
@@ -99,6 +100,7 @@ static void take_over_all(struct lanes *l, const rd_kafka_topic_partition_list_t
         struct lane *lane = find_waiting(l, p, &place);
         if (lane == NULL || p->err != RD_KAFKA_RESP_ERR_NO_ERROR)
             continue;
+        RP_CRASH_POINT(take_over_before);
         if (lane_take_over(lane, l->consumer, p, &err) != 0) {
             rp_log(RP_LOG_DEBUG, "take-over-waits", rp_f_str("topic", p->topic),
                    rp_f_int("partition", p->partition), rp_f_str("error", err.text));
@@ -106,6 +108,7 @@ static void take_over_all(struct lanes *l, const rd_kafka_topic_partition_list_t
         }
         l->items[place] = l->items[l->n];
         l->items[l->n++] = lane;
+        RP_CRASH_POINT(take_over_after);
     }
 }
 

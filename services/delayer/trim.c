@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "clock.h"
+#include "crash_point.h"
 #include "log.h"
 
 #define EVERY_MS      5000
@@ -64,6 +65,7 @@ bool trimmer_is_due(struct trimmer *t)
 {
     rd_kafka_event_t *event = t->under_way ? rd_kafka_queue_poll(t->queue, 0) : NULL;
     if (event != NULL) {
+        RP_CRASH_POINT(trim_answered);
         bool failed = report_failures(event);
         t->next_mono_ms = rp_mono_ms() + (failed ? AFTER_FAIL_MS : EVERY_MS);
         t->under_way = false;
@@ -78,7 +80,9 @@ void trimmer_start(struct trimmer *t, const rd_kafka_topic_partition_list_t *off
     if (offsets->cnt == 0)
         return;
     rd_kafka_DeleteRecords_t *request = rd_kafka_DeleteRecords_new(offsets);
+    RP_CRASH_POINT(trim_before);
     rd_kafka_DeleteRecords(t->client, &request, 1, NULL, t->queue);
     rd_kafka_DeleteRecords_destroy(request);
     t->under_way = true;
+    RP_CRASH_POINT(trim_sent);
 }

@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "consumer.h"
+#include "crash_point.h"
 #include "lanes.h"
 #include "log.h"
 #include "metrics_delayer.h"
@@ -116,6 +117,7 @@ static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
     for (int i = 0; i < parts->cnt; i++)
         parts->elems[i].offset = RD_KAFKA_OFFSET_END;
     d->joined = true;
+    RP_CRASH_POINT(assigned);
     d->backoff_ms = 0;
 }
 
@@ -139,9 +141,11 @@ static void commit_states(struct delayer *d, bool async)
 static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, bool lost)
 {
     struct delayer *d = opaque;
+    RP_CRASH_POINT(revoked_before);
     if (!lost)
         commit_states(d, false);
     lanes_remove(&d->lanes, parts);
+    RP_CRASH_POINT(revoked_after);
 }
 
 static void learn(struct delayer *d)
@@ -351,6 +355,7 @@ static bool settle_due(struct delayer *d)
         return true;
     }
     lanes_settled(&d->lanes);
+    RP_CRASH_POINT(settled);
     account(d, began_mono_us);
     if (d->exactly_once)
         for (size_t i = 0; i < d->lanes.n; i++)

@@ -9,6 +9,7 @@
 #include "batch.h"
 #include "clock.h"
 #include "consumer.h"
+#include "crash_point.h"
 #include "lessons.h"
 #include "log.h"
 #include "metrics_router.h"
@@ -134,10 +135,12 @@ static void rewind_batch(struct router *r, bool unknown)
     rd_kafka_topic_partition_list_t *offsets =
         batch_offsets(&r->batch, r->config->topics.failed_tasks, true);
     drop_leaving(r, offsets);
+    RP_CRASH_POINT(rewind_before);
     if (unknown)
         begin_anew(r, offsets);
     else if (!stopping(r) && offsets->cnt > 0)
         seek_back(r, offsets);
+    RP_CRASH_POINT(rewind_after);
     rd_kafka_topic_partition_list_destroy(offsets);
     batch_reset(&r->batch);
 }
@@ -389,6 +392,7 @@ static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
             give_up(r, &err);
     }
     r->joined = true;
+    RP_CRASH_POINT(assigned);
     r->backoff_ms = 0;
 }
 
@@ -396,6 +400,7 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
 {
     struct router *r = opaque;
     r->leaving = parts;
+    RP_CRASH_POINT(revoked_before);
     if (lost) {
         rp_publisher_abort(r->publisher);
         rewind_batch(r, false);
@@ -405,6 +410,7 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
     for (int i = 0; i < parts->cnt && r->arrivals != NULL; i++)
         arrivals_remove(r->arrivals, parts->elems[i].partition);
     r->leaving = NULL;
+    RP_CRASH_POINT(revoked_after);
 }
 
 static void take_over(struct router *r)
