@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "query.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "units.h"
+
+/* Of the protocol. */
+#define MAX_PARAMETERS 65535
+
+void rp_query_add(struct rp_query *q, const char *sql)
+{
+    if (!q->failed && rp_buf_append(&q->sql, sql, strlen(sql), NULL) != 0)
+        q->failed = true;
+}
+
+static bool make_room(struct rp_query *q)
+{
+    if (q->n < q->room)
+        return true;
+    int room = q->room == 0 ? 8 : 2 * q->room;
+    char **values = realloc(q->values, (size_t)room * sizeof *values);
+    if (values == NULL)
+        return false;
+    q->values = values;
+    q->room = room;
+    return true;
+}
+
+void rp_query_param(struct rp_query *q, const char *value)
+{
+    char number[RP_UNIT_TEXT];
+    char *copy = value == NULL ? NULL : strdup(value);
+    if (q->failed || q->n == MAX_PARAMETERS || !make_room(q) || (copy == NULL && value != NULL)) {
+        free(copy);
+        q->failed = true;
+        return;
+    }
+    q->values[q->n++] = copy;
+    (void)snprintf(number, sizeof number, "$%d", q->n);
+    rp_query_add(q, number);
+}
+
+void rp_query_param_int(struct rp_query *q, int64_t value)
+{
+    char text[RP_UNIT_TEXT];
+    rp_query_param(q, rp_format_int(value, text));
+}
+
+int rp_query_run(struct rp_query *q, struct rp_db *db, PGresult **out, struct rp_error *err)
+{
+    size_t len = q->sql.len;
+    if (q->failed || rp_buf_append(&q->sql, "", 1, NULL) != 0)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a question to the database");
+    q->sql.len = len; /* so that more can be added */
+    return rp_db_query(db, (const char *)q->sql.data, q->n, (const char *const *)q->values, out,
+                       err);
+}
+
+void rp_query_clear(struct rp_query *q)
+{
+    rp_buf_clear(&q->sql);
+    for (int i = 0; i < q->n; i++)
+        free(q->values[i]);
+    free(q->values);
+    *q = (struct rp_query){0};
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_QUERY_H
+#define REPRISE_QUERY_H
+
+#include "db.h"
+
+/* A statement that is put together from our own words alone. What came from outside goes in as
+ * parameters. A zeroed one is empty and ready; want of memory shows when it is run. */
+struct rp_query {
+    struct rp_buf sql;
+    char **values;
+    int n; /* parameters so far */
+    int room;
+    bool failed; /* no memory, or too many parameters */
+};
+
+/* Appends words of ours. */
+void rp_query_add(struct rp_query *q, const char *sql);
+/* Appends "$n" and keeps a copy of the value as that parameter. NULL is null. */
+void rp_query_param(struct rp_query *q, const char *value);
+void rp_query_param_int(struct rp_query *q, int64_t value);
+
+/* Runs it; it may be run again. `out` as rp_db_query has it. */
+RP_NODISCARD int rp_query_run(struct rp_query *q, struct rp_db *db, PGresult **out,
+                              struct rp_error *err);
+void rp_query_clear(struct rp_query *q);
+
+#endif

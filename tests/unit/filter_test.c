@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "filter.h"
+#include "filter_fields.h"
+#include "reprise/rng.h"
+
+/* 2026-11-21T03:00:00Z */
+#define NOW_MS INT64_C(1795230000000)
+
+static struct rp_filter *new_filter(void)
+{
+    struct rp_filter *f;
+    assert_int_equal(rp_filter_new(NOW_MS, &f, NULL), 0);
+    return f;
+}
+
+static struct rp_filter *where(const char *expression)
+{
+    struct rp_error err;
+    struct rp_filter *f = new_filter();
+    if (rp_filter_where(f, expression, &err) != 0)
+        fail_msg("%s: %s", expression, err.text);
+    return f;
+}
+
+static struct rp_filter *flag(const char *field, const char *value)
+{
+    struct rp_error err;
+    struct rp_filter *f = new_filter();
+    if (rp_filter_flag(f, field, value, &err) != 0)
+        fail_msg("%s: %s", field, err.text);
+    return f;
+}
+
+/* The canonical text, the caller's to free. */
+static char *text_of(const struct rp_filter *f)
+{
+    struct rp_buf out = {0};
+    assert_int_equal(rp_filter_text(f, &out, NULL), 0);
+    assert_int_equal(rp_buf_append(&out, "", 1, NULL), 0);
+    return (char *)out.data;
+}
+
+static void reads(struct rp_filter *f, const char *expected)
+{
+    char *text = text_of(f);
+    assert_string_equal(text, expected);
+    free(text);
+    rp_filter_free(f);
+}
+
+/* The SQL and, behind each |, a parameter. */
+static void compiles(struct rp_filter *f, const char *expected)
+{
+    struct rp_query q = {0};
+    assert_int_equal(rp_filter_sql(f, &q, NULL), 0);
+    for (int i = 0; i < q.n; i++) {
+        rp_query_add(&q, "|");
+        rp_query_add(&q, q.values[i]);
+    }
+    rp_query_add(&q, "");
+    assert_int_equal(rp_buf_append(&q.sql, "", 1, NULL), 0);
+    assert_string_equal(q.sql.data, expected);
+    rp_query_clear(&q);
+    rp_filter_free(f);
+}
+
+static void refuses(const char *expression, size_t at, const char *text)
+{
+    struct rp_error err;
+    struct rp_filter *f = new_filter();
+    if (rp_filter_where(f, expression, &err) == 0)
+        fail_msg("%s is taken", expression);
+    assert_string_equal(err.text, text);
+    assert_int_equal(rp_filter_error_at(f), at);
+    assert_true(rp_filter_is_empty(f));
+    rp_filter_free(f);
+}
+
+static void flags_are_all_meant(void **state)
+{
+    (void)state;
+    struct rp_filter *f = new_filter();
+    assert_true(rp_filter_is_empty(f));
+    assert_int_equal(rp_filter_flag(f, "type", "pay*,refund", NULL), 0);
+    assert_int_equal(rp_filter_flag(f, "since", "2h", NULL), 0);
+    assert_int_equal(rp_filter_flag(f, "came-back", "", NULL), 0);
+    assert_int_equal(rp_filter_where(f, "attempts > 3 or attempts = none", NULL), 0);
+    assert_false(rp_filter_is_empty(f));
+    reads(f, "type in ('pay*', 'refund') and dead_at >= 2026-11-21T01:00:00.000Z and "
+             "came_back = true and (attempts > 3 or attempts = none)");
+}
+
+static void a_flag_may_begin_with_an_operator(void **state)
+{
+    (void)state;
+    reads(flag("attempts", ">=3"), "attempts >= 3");
+    reads(flag("attempts", "!=3,4"), "attempts not in (3, 4)");
+    reads(flag("type", "=a=b"), "type = 'a=b'");
+    reads(flag("message", "timed out, again"), "message contains 'timed out, again'");
+    reads(flag("message", "~^code 5\\d\\d, 'x'"), "message ~ '^code 5\\d\\d, ''x'''");
+    reads(flag("message", "=boom*"), "message = 'boom*'");
+    reads(flag("status", "Dead,DISCARDED"), "status in (dead, discarded)");
+    reads(flag("reason", "exhausted"), "reason = EXHAUSTED");
+    reads(flag("category", "none"), "category = none");
+    reads(flag("until", "2026-11-21"), "dead_at < 2026-11-21T00:00:00.000Z");
+}
+
+static void words_combine_by_their_precedence(void **state)
+{
+    (void)state;
+    reads(where("type=a or type=b and not type=c"), "(type = 'a' or (type = 'b' and type != 'c'))");
+    reads(where("(type=a or type=b) and (type=c and type=d)"),
+          "(type = 'a' or type = 'b') and type = 'c' and type = 'd'");
+    reads(where("NOT (type=a AND not not type=b)"), "not (type = 'a' and type = 'b')");
+    reads(where("not not came_back"), "came_back = true");
+    reads(where("type not in (a) and class !~ x and message not contains y"),
+          "type != 'a' and class !~ 'x' and message not contains 'y'");
+    reads(where("all"), "all");
+    reads(where("all and type = a"), "type = 'a'");
+    reads(where("not all or type = a"), "(not all or type = 'a')");
+}
+
+static void values_are_bare_or_quoted(void **state)
+{
+    (void)state;
+    reads(where("type = \"it's\""), "type = 'it''s'");
+    reads(where("type = 'a \"\"b'''"), "type = 'a \"\"b'''");
+    reads(where("type = \"a\"\"b\""), "type = 'a\"b'");
+    reads(where("type = 'none'"), "type = 'none'");
+    reads(where("type = none"), "type = none");
+    reads(where("type = and"), "type = 'and'");
+    reads(where("class = java.io.IO$Exception-1"), "class = 'java.io.IO$Exception-1'");
+    reads(where("since 1d ago and until now"), "dead_at >= 2026-11-20T03:00:00.000Z and "
+                                               "dead_at < 2026-11-21T03:00:00.000Z");
+    reads(where("dead_at > '2026-11-21 03:00+01:00'"), "dead_at > 2026-11-21T02:00:00.000Z");
+}
+
+static void sql_holds_our_words_alone(void **state)
+{
+    (void)state;
+    compiles(new_filter(), "true");
+    compiles(where("all"), "true");
+    compiles(where("type = 'x'' or true --'"), "((d.task_type = $1::text))|x' or true --");
+    compiles(where("type = 'a_%\\*?'"), "((d.task_type LIKE $1::text))|a\\_\\%\\\\%_");
+    compiles(where("message contains '50%_*\\'"), "((d.error_message ILIKE $1))|%50\\%\\_*\\\\%");
+    compiles(where("message ~ 'a*'"), "((d.error_message ~ $1::text))|a*");
+    compiles(where("type in (a, 'b\"\\', c*, d?, none)"),
+             "((d.task_type IS NULL OR d.task_type = ANY($1::text[]) OR d.task_type LIKE "
+             "ANY($2::text[])))|{\"a\",\"b\\\"\\\\\"}|{\"c%\",\"d_\"}");
+    compiles(where("not (id < 5 or came_back)"),
+             "((((d.id < $1::bigint) OR (d.came_back_at IS NOT NULL)) IS NOT TRUE))|5");
+    compiles(where("dead_at >= 2h"), "((d.dead_at >= $1::timestamptz))|2026-11-21T01:00:00.000Z");
+}
+
+static void the_first_digits_of_a_group_are_a_range(void **state)
+{
+    (void)state;
+    compiles(where("group = 00000000000000ff"), "((d.fingerprint = $1::bigint))|255");
+    compiles(where("group = fFfFfFfFfFfFfFfF"), "((d.fingerprint = $1::bigint))|-1");
+    compiles(where("group = 8000"), "((d.fingerprint BETWEEN $1::bigint AND $2::bigint))|"
+                                    "-9223372036854775808|-9223090561878065153");
+    refuses("group = abc", 8, "--where: at 9: 'abc' is no group: 4 to 16 hex digits are");
+    refuses("group = wxyz", 8, "--where: at 9: 'wxyz' is no group: 4 to 16 hex digits are");
+}
+
+static void an_error_points_at_its_place(void **state)
+{
+    (void)state;
+    refuses("", 0, "--where: at 1: expected a field, not or (, found the end");
+    refuses("type", 4,
+            "--where: at 5: expected an operator (=, !=, <, in, ~, contains), found the end");
+    refuses("typ = x", 0, "--where: at 1: there is no field 'typ' (did you mean type?)");
+    refuses("type = ", 7, "--where: at 8: expected a value, found the end");
+    refuses("type = a type = b", 9, "--where: at 10: expected and, or, or the end, found 'type'");
+    refuses("(type = a", 9, "--where: at 10: expected and, or, or ), found the end");
+    refuses("type = a)", 8, "--where: at 9: expected and, or, or the end, found ')'");
+    refuses("type = 'a", 7, "--where: at 8: this quote is never closed");
+    refuses("type in ()", 9, "--where: at 10: expected a value, found ')'");
+    refuses("type in (a b)", 11, "--where: at 12: expected , or ), found 'b'");
+    refuses("type < a", 5, "--where: at 6: type does not know this operator");
+    refuses("type ! a", 5, "--where: at 6: this is no operator; != and !~ are");
+    refuses("id = x", 5, "--where: at 6: 'x' is no number");
+    refuses("id >= none", 6, "--where: at 7: 'none' is no number");
+    refuses("id = 9223372036854775808", 5, "--where: at 6: '9223372036854775808' is no number");
+    refuses(
+        "since 99999999999d", 6,
+        "--where: at 7: '99999999999d' is no time: 2h, 7d, 2026-11-21 and 2026-11-21T03:00Z are");
+    refuses("type = '\xc3\xa9' or x = 1", 15, "--where: at 15: there is no field 'x'");
+    refuses("type = \xff", 7, "--where: byte 8 is no UTF-8");
+    refuses("status = deed", 9,
+            "--where: at 10: there is no 'deed' (did you mean dead?); there is dead, replaying, "
+            "replayed, discarded");
+}
+
+static void an_enemy_meets_bounds(void **state)
+{
+    (void)state;
+    char text[70000];
+    struct rp_error err;
+    struct rp_filter *f = new_filter();
+    memset(text, '(', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(rp_filter_where(f, text, &err), -1);
+    text[1000] = '\0';
+    assert_int_equal(rp_filter_where(f, text, &err), -1);
+    assert_non_null(strstr(err.text, "more than 50 parentheses"));
+    for (size_t i = 0; i < 60000; i += 4)
+        memcpy(text + i, "not ", 5);
+    strcat(text, "came_back");
+    assert_int_equal(rp_filter_where(f, text, &err), 0);
+    rp_filter_free(f);
+}
+
+static void what_the_rollup_has_is_countable(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *expression;
+        bool countable;
+    } cases[] = {
+        {"all", true},
+        {"type = a* and not (status = dead or group = abcd)", true},
+        {"since 2h and until 1h and reason = exhausted", true},
+        {"dead_at = 2026-11-21", false},
+        {"not since 2h", false},
+        {"since 2h or type = a", false},
+        {"id = 1", false},
+        {"type = a and not (category = b and message contains c)", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_filter *f = where(cases[i].expression);
+        if (rp_filter_countable(f) != cases[i].countable)
+            fail_msg("%s", cases[i].expression);
+        rp_filter_free(f);
+    }
+}
+
+static void a_filter_knows_what_it_names(void **state)
+{
+    (void)state;
+    struct rp_filter *f = where("type = a and (id = 1 or not status = dead) and since 2h");
+    assert_true(rp_filter_names(f, "status"));
+    assert_true(rp_filter_names(f, "since"));
+    assert_true(rp_filter_names(f, "dead_at"));
+    assert_false(rp_filter_names(f, "job"));
+    assert_false(rp_filter_names(f, "nonsense"));
+    rp_filter_free(f);
+}
+
+static void the_range_is_cut_at_whole_hours(void **state)
+{
+    (void)state;
+    struct rp_filter *f = where("since 2026-11-21T01:30Z and until 2026-11-21T05:00Z");
+    struct rp_query q = {0};
+    assert_int_equal(rp_filter_count_sql(f, false, &q, NULL), 0);
+    assert_int_equal(q.n, 8);
+    assert_string_equal(q.values[0], "2026-11-21T02:00:00.000Z"); /* the rollup's hours */
+    assert_string_equal(q.values[1], "2026-11-21T05:00:00.000Z");
+    assert_string_equal(q.values[4], "2026-11-21T02:00:00.000Z"); /* the rows before */
+    assert_string_equal(q.values[7], "2026-11-21T05:00:00.000Z"); /* and after */
+    rp_query_clear(&q);
+    rp_filter_free(f);
+    f = where("since 2026-11-21T01:10Z and until 2026-11-21T01:50Z");
+    assert_int_equal(rp_filter_count_sql(f, false, &q, NULL), 0);
+    assert_int_equal(q.n, 2);
+    rp_query_clear(&q);
+    rp_filter_free(f);
+}
+
+static struct rp_rng rng;
+
+static size_t below(size_t n)
+{
+    return (size_t)(rp_rng_next(&rng) % n);
+}
+
+static void add(struct rp_buf *b, const char *text)
+{
+    assert_int_equal(rp_buf_append(b, text, strlen(text), NULL), 0);
+}
+
+static void random_value(struct rp_buf *b, enum rp_filter_kind kind)
+{
+    static const char *const values[][4] = {
+        [RP_FILTER_NAME] = {"a*", "'it''s %_\\'", "none", "\"q\"\"\xc3\xa9 )\""},
+        [RP_FILTER_TEXT] = {"'(x)'", "'\n\t'", "\"'\"", "and"},
+        [RP_FILTER_REASON] = {"exhausted", "'OTHER'", "none", "Invalid"},
+        [RP_FILTER_STATUS] = {"dead", "replayed", "'discarded'", "replaying"},
+        [RP_FILTER_GROUP] = {"abcd", "0123456789abcdef", "FFFFF", "none"},
+        [RP_FILTER_TIME] = {"2h", "2026-11-21", "'2026-11-21 03:00'", "7d ago"},
+        [RP_FILTER_INT] = {"0", "-7", "9223372036854775807", "'12'"},
+        [RP_FILTER_BOOL] = {"true", "false", "true", "false"},
+    };
+    add(b, values[kind][below(4)]);
+}
+
+static void random_term(struct rp_buf *b)
+{
+    size_t field = below(RP_N_FIELDS);
+    enum rp_filter_kind kind = rp_filter_fields[field].kind;
+    bool bound = field == RP_FIELD_SINCE || field == RP_FIELD_UNTIL;
+    bool number = kind == RP_FILTER_INT || (kind == RP_FILTER_TIME && !bound);
+    static const char *const compare[] = {" < ", "<=", " >", ">= "};
+    add(b, rp_filter_fields[field].name);
+    if (!bound && kind != RP_FILTER_BOOL && below(3) == 0) {
+        add(b, below(2) == 0 ? " in (" : " NOT IN(");
+        random_value(b, kind);
+        for (size_t n = below(4); n > 0; n--) {
+            add(b, ",");
+            random_value(b, kind);
+        }
+        add(b, ")");
+        return;
+    }
+    add(b, bound ? " " : number ? compare[below(4)] : below(2) == 0 ? "=" : " != ");
+    if (number && kind == RP_FILTER_TIME)
+        add(b, " ");
+    random_value(b, kind);
+}
+
+static void random_expression(struct rp_buf *b, int depth)
+{
+    static const char *const words[] = {" and ", " or ", " AND not "};
+    if (depth == 0 || below(3) == 0) {
+        if (below(20) == 0)
+            add(b, "all");
+        else
+            random_term(b);
+        return;
+    }
+    if (below(3) == 0)
+        add(b, "not ");
+    add(b, "(");
+    random_expression(b, depth - 1);
+    for (size_t n = below(3); n > 0; n--) {
+        add(b, words[below(3)]);
+        random_expression(b, depth - 1);
+    }
+    add(b, ")");
+}
+
+static void the_canonical_text_reads_back_to_the_same(void **state)
+{
+    (void)state;
+    rp_rng_init(&rng, 7);
+    for (int i = 0; i < 20000; i++) {
+        struct rp_buf b = {0};
+        random_expression(&b, 4);
+        add(&b, "");
+        assert_int_equal(rp_buf_append(&b, "", 1, NULL), 0);
+        struct rp_filter *f = where((const char *)b.data);
+        char *once = text_of(f);
+        struct rp_query q = {0}, q2 = {0};
+        assert_int_equal(rp_filter_sql(f, &q, NULL), 0);
+        rp_filter_free(f);
+        f = where(once);
+        char *twice = text_of(f);
+        assert_string_equal(once, twice);
+        assert_int_equal(rp_filter_sql(f, &q2, NULL), 0);
+        assert_true(rp_bytes_equal(rp_buf_bytes(&q.sql), rp_buf_bytes(&q2.sql)));
+        assert_int_equal(q.n, q2.n);
+        for (int p = 0; p < q.n; p++)
+            assert_string_equal(q.values[p], q2.values[p]);
+        rp_query_clear(&q);
+        rp_query_clear(&q2);
+        rp_filter_free(f);
+        free(once);
+        free(twice);
+        rp_buf_clear(&b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flags_are_all_meant),
+        cmocka_unit_test(a_flag_may_begin_with_an_operator),
+        cmocka_unit_test(words_combine_by_their_precedence),
+        cmocka_unit_test(values_are_bare_or_quoted),
+        cmocka_unit_test(sql_holds_our_words_alone),
+        cmocka_unit_test(the_first_digits_of_a_group_are_a_range),
+        cmocka_unit_test(an_error_points_at_its_place),
+        cmocka_unit_test(an_enemy_meets_bounds),
+        cmocka_unit_test(what_the_rollup_has_is_countable),
+        cmocka_unit_test(a_filter_knows_what_it_names),
+        cmocka_unit_test(the_range_is_cut_at_whole_hours),
+        cmocka_unit_test(the_canonical_text_reads_back_to_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
