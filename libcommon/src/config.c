@@ -66,6 +66,34 @@ static int make_tiers(struct rp_doc *doc, struct rp_config *c)
     return 0;
 }
 
+static bool names_tier(const struct rp_config *c, const char *text)
+{
+    for (size_t i = 0; i < c->tier_lengths.n; i++)
+        if (strcmp(c->tier_lengths.items[i], text) == 0)
+            return true;
+    return false;
+}
+
+/* No lap is taken but for what is due far beyond the tier's own length. */
+static int make_retired(struct rp_doc *doc, struct rp_config *c)
+{
+    const struct rp_strings *lengths = &c->retired_lengths;
+    const yaml_node_t *node = stated(doc, "tiers_retired", NULL);
+    size_t mark = rp_doc_enter(doc, "tiers_retired");
+    for (size_t i = 0; i < lengths->n; i++) {
+        struct rp_tier *t = &c->tiers[c->n_tiers + i];
+        (void)rp_parse_duration(lengths->items[i], &t->length_ms);
+        t->reach_ms = 2 * t->length_ms;
+        if (names_tier(c, lengths->items[i]))
+            rp_doc_fault(doc, nth(doc, node, i, lengths), "%s is among tiers", lengths->items[i]);
+        if (name_topic(c, "retry-", lengths->items[i], &t->topic) != 0)
+            return -1;
+        c->n_retired++;
+    }
+    rp_doc_leave(doc, mark);
+    return 0;
+}
+
 static int derive(struct rp_doc *doc, struct rp_config *c)
 {
     c->router.listen_set = stated(doc, "router", "listen") != NULL;
@@ -75,7 +103,9 @@ static int derive(struct rp_doc *doc, struct rp_config *c)
         name_topic(c, "failed-tasks", "", &c->topics.failed_tasks) != 0 ||
         name_topic(c, "dead-letter", "", &c->topics.dead_letter) != 0)
         return -1;
-    return make_tiers(doc, c) != 0 || rp_config_policies_finish(doc, c) != 0 ? -1 : 0;
+    if (make_tiers(doc, c) != 0 || make_retired(doc, c) != 0)
+        return -1;
+    return rp_config_policies_finish(doc, c);
 }
 
 static void check_registry(struct rp_doc *doc, const struct rp_config *c)
@@ -172,7 +202,7 @@ void rp_config_free(struct rp_config *c)
     if (c == NULL)
         return;
     rp_params_clear(rp_config_params, c);
-    for (size_t i = 0; i < c->n_tiers; i++)
+    for (size_t i = 0; i < c->n_tiers + c->n_retired; i++)
         free(c->tiers[i].topic);
     free(c->topics.failed_tasks);
     free(c->topics.dead_letter);

@@ -27,9 +27,12 @@ struct rp_properties {
 struct rp_config {
     char *instance; /* names this process's members and transactions; NULL: by host name and slot */
     enum rp_guarantee guarantee;
-    struct rp_strings tier_lengths;     /* as the file writes them: they name the topics */
-    struct rp_tier tiers[RP_MAX_TIERS]; /* ascending */
-    size_t n_tiers;
+    struct rp_strings tier_lengths,
+        retired_lengths; /* as the file writes them: they name the topics */
+    /* Those that tasks are sent to, ascending; behind them those that are only read until they are
+     * empty. */
+    struct rp_tier tiers[2 * RP_MAX_TIERS];
+    size_t n_tiers, n_retired;
 
     struct rp_kafka_config {
         struct rp_properties common, consumer, producer; /* librdkafka's, passed through */

@@ -187,6 +187,11 @@ const struct rp_param rp_config_params[] = {
      .min = 100 * MS, .max = 30 * DAY, .max_items = RP_MAX_TIERS, .def = "1s, 10s, 60s",
      .about = "The delay topics, ascending. A tier's topic is named by its length as written "
               "here: retry-10s."},
+    {.key = "tiers_retired", .type = RP_P_LIST, .item = RP_P_DURATION,
+     RP_FIELD(rp_config, retired_lengths), .min = 100 * MS, .max = 30 * DAY,
+     .max_items = RP_MAX_TIERS,
+     .about = "Tiers taken out of `tiers`, which the delayer still empties. 'reprise topics check' "
+              "says when nothing is left in one."},
     {.key = "kafka", .type = RP_P_SPECIAL, RP_FIELD(rp_config, kafka), .read = rp_config_kafka_read,
      .clear = rp_config_kafka_clear, .schema = "kafka",
      .noun = "a mapping of librdkafka's properties",

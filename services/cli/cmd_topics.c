@@ -10,6 +10,7 @@
 #include "kafka.h"
 #include "log.h"
 #include "policies.h"
+#include "strays.h"
 #include "topic_admin.h"
 
 /* How long new topics may take until all of their partitions have leaders. */
@@ -330,10 +331,27 @@ static int check_targets(struct session *s, struct rp_error *err)
     return 0;
 }
 
+static void print_stray(void *opaque, const char *topic, bool retired, int64_t records)
+{
+    struct session *s = opaque;
+    if (retired && records == 0)
+        (void)printf("note: %s is retired and empty: take it out of tiers_retired, and delete it\n",
+                     topic);
+    else if (retired)
+        (void)printf("note: %s is retired: up to %" PRId64 " tasks wait in it\n", topic, records);
+    else
+        (void)printf("%s: nobody reads it, and up to %" PRId64
+                     " tasks wait in it for ever: name it "
+                     "in tiers, or in tiers_retired to have it emptied\n",
+                     topic, records);
+    s->faults += !retired;
+}
+
 static int check(struct session *s)
 {
     struct rp_error err;
-    if (check_topics(s, &err) != 0 || check_targets(s, &err) != 0 || check_brokers(s, &err) != 0) {
+    if (check_topics(s, &err) != 0 || rp_strays_find(s->config, print_stray, s, &err) != 0 ||
+        check_targets(s, &err) != 0 || check_brokers(s, &err) != 0) {
         cli_error("%s", err.text);
         return CLI_FAILED;
     }

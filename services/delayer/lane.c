@@ -36,7 +36,7 @@ struct lane {
 
 static const struct rp_tier *tier_of(const struct rp_config *config, const char *topic)
 {
-    for (size_t i = 0; i < config->n_tiers; i++)
+    for (size_t i = 0; i < config->n_tiers + config->n_retired; i++)
         if (strcmp(config->tiers[i].topic, topic) == 0)
             return &config->tiers[i];
     return NULL;
@@ -77,7 +77,7 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *t
     lane->config = config;
     lane->tier = tier_of(config, topic);
     assert(lane->tier != NULL); /* we subscribe to nothing else */
-    lane->smallest = lane->tier == &config->tiers[0];
+    lane->smallest = lane->tier->length_ms <= config->tiers[0].length_ms;
     lane->partition = partition;
     lane->hold = hold;
     lane->settled = lane->trimmed = -1;

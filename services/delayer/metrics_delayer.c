@@ -88,7 +88,7 @@ void delayer_metrics_gauge(struct delayer_metrics *m, const struct rp_config *co
                            struct lane *const *lanes, size_t n_lanes, const struct hold *hold,
                            int64_t now_ms)
 {
-    for (size_t t = 0; t < config->n_tiers; t++) {
+    for (size_t t = 0; t < config->n_tiers + config->n_retired; t++) {
         struct tier_sums sums = {0};
         for (size_t i = 0; i < n_lanes; i++)
             if (lane_tier(lanes[i]) == &config->tiers[t])

@@ -14,6 +14,7 @@
 #include "log.h"
 #include "metrics_delayer.h"
 #include "registry.h"
+#include "strays.h"
 #include "trim.h"
 
 #define IDLE_MS         100
@@ -481,9 +482,10 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
 {
     static const uint64_t one = 1;
     char group[300], id[400];
-    char *topics[RP_MAX_TIERS];
+    char *topics[2 * RP_MAX_TIERS];
+    size_t n_topics = d->config->n_tiers + d->config->n_retired;
     const struct rp_consumer_owner owner = {d, assigned, revoked};
-    for (size_t i = 0; i < d->config->n_tiers; i++)
+    for (size_t i = 0; i < n_topics; i++)
         topics[i] = d->config->tiers[i].topic;
     (void)snprintf(group, sizeof group, "%sreprise-delayer", d->config->topics.prefix);
     /* Transactional ids are the cluster's, not the group's. */
@@ -492,7 +494,7 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
         .group = group,
         .instance = d->w->instance,
         .topics = topics,
-        .n_topics = d->config->n_tiers,
+        .n_topics = n_topics,
         .eof = true,
         .defaults = consumer_defaults,
         .n_defaults = sizeof consumer_defaults / sizeof *consumer_defaults,
@@ -559,6 +561,24 @@ static void tear_down(struct delayer *d)
         (void)close(d->lanes.wake_fd);
 }
 
+static void report_stray(void *opaque, const char *topic, bool retired, int64_t records)
+{
+    (void)opaque;
+    if (retired)
+        rp_log(RP_LOG_INFO, "tier-retired", rp_f_str("topic", topic), rp_f_int("records", records));
+    else
+        rp_log(RP_LOG_ERROR, "tier-unread", rp_f_str("topic", topic), rp_f_int("records", records),
+               rp_f_str("effect", "its tasks wait for ever"),
+               rp_f_str("mend", "name it in tiers, or in tiers_retired to have it emptied"));
+}
+
+static void report_strays(const struct delayer *d)
+{
+    struct rp_error err;
+    if (rp_strays_find(d->config, report_stray, NULL, &err) != 0)
+        rp_log(RP_LOG_WARN, "unread-tiers-unknown", rp_f_str("error", err.text));
+}
+
 int delayer_run(struct rp_worker *w, struct rp_error *err)
 {
     struct delayer *d = calloc(1, sizeof *d);
@@ -567,6 +587,8 @@ int delayer_run(struct rp_worker *w, struct rp_error *err)
     d->w = w;
     d->config = w->config;
     int rc = set_up(d, err);
+    if (rc == 0 && w->index == 0)
+        report_strays(d);
     if (rc == 0) {
         open_publisher(d);
         while (!stopping(d))

@@ -88,3 +88,38 @@ def test_a_state_that_the_broker_forgot_is_told_and_nothing_is_lost(pipeline):
     delayer.start().wait_ready()
     assert pipeline.handler.of_task("later-2")
     assert "state-lost" in delayer.log.read_text()
+
+
+def restart_with(pipeline, delayer, **config):
+    pipeline.config |= config
+    pipeline.write_config(pipeline.config_file)
+    pipeline.write_config(delayer.config, {"delayer": {"listen": f"127.0.0.1:{delayer.port}"}})
+    if delayer.running():
+        assert delayer.stop() == 0
+    delayer.start().wait_ready()
+
+
+def test_a_tier_that_was_taken_out_is_told_and_can_be_emptied(new_pipeline):
+    pipeline = new_pipeline("retired", policies=POLICIES)
+    pipeline.create_target("handler")
+    pipeline.handler = pipeline.reader(pipeline.target("handler"))
+    router, delayer = pipeline.start("router", "delayer")
+    assert delayer.stop() == 0
+    for number in range(20):
+        fail(pipeline, "later", number)
+    tier = f"{pipeline.prefix}retry-3s"
+    waiting = pipeline.reader(tier)
+    waiting.wait(20)
+    assert router.stop() == 0
+
+    restart_with(pipeline, delayer, tiers=["1s"])
+    assert f"tier-unread topic={tier}" in delayer.log.read_text()
+    assert f"{tier}: nobody reads it, and up to " in pipeline.cli("topics", "check", code=3)
+
+    restart_with(pipeline, delayer, tiers_retired=["3s"])
+    for number in range(20):
+        (record,) = pipeline.handler.of_task(f"later-{number}")
+        assert record.received_ms >= int(header(record, "reprise-due"))
+    empty = f"note: {tier} is retired and empty: "
+    wait_for(lambda: empty in pipeline.cli("topics", "check"), "the tier to be empty", 30)
+    assert len(pipeline.handler.records) == 20

@@ -65,6 +65,21 @@ static void what_the_file_states_is_taken(void **state)
     rp_config_free(c);
 }
 
+static void a_retired_tier_is_read_and_not_sent_to(void **state)
+{
+    (void)state;
+    struct rp_config *c = load_good("tiers: [1s, 60s]\ntiers_retired: [1m, 10s]\n");
+    assert_int_equal(c->n_tiers, 2);
+    assert_int_equal(c->n_retired, 2);
+    assert_string_equal(c->tiers[2].topic, "retry-1m");
+    assert_string_equal(c->tiers[3].topic, "retry-10s");
+    assert_int_equal(c->tiers[3].length_ms, 10000);
+    assert_int_equal(c->tiers[3].reach_ms, 20000);
+    rp_config_free(c);
+    assert_faults("tiers: [1s, 60s]\ntiers_retired: [10s, 60s]\n",
+                  "2: tiers_retired: 60s is among tiers\n");
+}
+
 static void every_fault_is_told_in_the_files_order(void **state)
 {
     (void)state;
@@ -447,6 +462,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_file_gives_the_defaults),
         cmocka_unit_test(what_the_file_states_is_taken),
+        cmocka_unit_test(a_retired_tier_is_read_and_not_sent_to),
         cmocka_unit_test(every_fault_is_told_in_the_files_order),
         cmocka_unit_test(a_key_that_comes_twice_is_refused),
         cmocka_unit_test(a_value_of_the_wrong_shape_is_refused),
