@@ -40,8 +40,9 @@ static const struct rp_property producer_defaults[] = {
     {"retry.backoff.ms", "2"},
     /* How long a worker that died holds up the readers of what it had not committed. */
     {"transaction.timeout.ms", "15000"},
-    /* What is too large is for the broker to say, by topic: see publisher.h. */
-    {"message.max.bytes", "1000000000"},
+    /* What is too large is for the broker to say, by topic: see publisher.h. But it hangs up on a
+     * request above its socket.request.max.bytes (100 MiB), and says nothing. */
+    {"message.max.bytes", "100000000"},
 };
 
 int rp_kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value,

@@ -48,8 +48,9 @@ def new_pipeline(request, kafka, postgres):
         shutil.rmtree(BUILD / "integration", ignore_errors=True)
     first, failed_before = len(mine), request.session.testsfailed
 
-    def make(name, kafka_server=None, partitions=4, **config):
-        mine.append(Pipeline(kafka_server or kafka, postgres, name, config, partitions))
+    def make(name, kafka_server=None, partitions=4, max_message_bytes="1MiB", **config):
+        server = kafka_server or kafka
+        mine.append(Pipeline(server, postgres, name, config, partitions, max_message_bytes))
         return mine[-1]
 
     yield make

@@ -131,3 +131,9 @@ def read_dead_letter(value):
     if value[:10] != b"\xc3\x01" + fingerprint(DEAD_LETTER):
         raise ValueError(f"not a DeadLetter in single-object encoding: {value[:16].hex()}")
     return fastavro.schemaless_reader(io.BytesIO(value[10:]), PARSED_LETTER, None)
+
+
+def write_dead_letter(letter):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, PARSED_LETTER, letter)
+    return b"\xc3\x01" + fingerprint(DEAD_LETTER) + out.getvalue()

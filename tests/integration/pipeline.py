@@ -149,7 +149,7 @@ class Service:
 
 
 class Pipeline:
-    def __init__(self, kafka, postgres, name, config, partitions):
+    def __init__(self, kafka, postgres, name, config, partitions, max_message_bytes="1MiB"):
         self.kafka, self.postgres = kafka, postgres
         self.name = f"{name}-{uuid.uuid4().hex[:6]}"
         self.prefix = f"{self.name}."
@@ -163,7 +163,11 @@ class Pipeline:
                 "bootstrap.servers": kafka.bootstrap,
                 "consumer": {"session.timeout.ms": 6000},
             },
-            "topics": {"prefix": self.prefix, "partitions": partitions},
+            "topics": {
+                "prefix": self.prefix,
+                "partitions": partitions,
+                "max_message_bytes": max_message_bytes,
+            },
             "targets": {"allow": [self.target("*")]},
             "postgres": {"dsn": self.dsn},
             "log": {"level": "debug"},
