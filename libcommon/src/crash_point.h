@@ -44,7 +44,14 @@
     POINT(46, copy_sent, "archiver")                                                               \
     POINT(47, copy_ended, "archiver")                                                              \
     POINT(48, database_committed, "archiver")                                                      \
-    POINT(49, watched_offsets_after, "archiver")
+    POINT(49, watched_offsets_after, "archiver")                                                   \
+    /* Retention by type, dlq purge, statistics. */                                                \
+    POINT(60, export_batch_written, "retention")                                                   \
+    POINT(61, export_named, "retention")                                                           \
+    POINT(62, purge_deleted, "retention")                                                          \
+    POINT(63, purge_committed, "retention")                                                        \
+    POINT(64, statistics_taken, "retention")                                                       \
+    POINT(65, day_exported, "retention")
 
 #ifdef REPRISE_CRASH_POINTS
 #define RP_CRASH_POINT_NUMBER(number, name, services) RP_CRASH_##name = number,

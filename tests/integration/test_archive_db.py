@@ -3,13 +3,17 @@
 answers."""
 
 import datetime
+import os
 import random
+import subprocess
 import threading
+import uuid
 
 import psycopg
 import pytest
 
 from archive_db import ArchiveDb
+from pipeline import BUILD
 from servers import ROOT
 
 DAY = "2026-11-20"
@@ -54,6 +58,15 @@ def test_a_database_with_dead_letters_is_brought_up_to_date(new_db):
     assert new_db.query(f"select dead_letter_drop_day('{DAY}', 'me', 'a test')") == [(1440,)]
     new_db.assert_counted()
     assert "nothing to do" in new_db.migrate()
+
+
+def test_purge_and_export(postgres):
+    dsn = postgres.create_database(f"purge-{uuid.uuid4().hex[:6]}")
+    done = subprocess.run(
+        [BUILD / "bin/purge_test"], env={**os.environ, "REPRISE_TEST_DSN": dsn},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 STATE = "dead_at, id, status, job, task_type, reason, category, fingerprint"

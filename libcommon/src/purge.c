@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "purge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "archive_export.h"
+#include "crash_point.h"
+#include "units.h"
+
+#define BATCH 1000
+/* Rows of an export that are held in memory at once: one may be a megabyte. */
+#define EXPORT_BATCH 100
+
+struct run {
+    struct rp_db *db;
+    const struct rp_purge *p;
+    struct rp_purge_progress *progress;
+    char audit[RP_UNIT_TEXT]; /* the entry's id */
+};
+
+static bool go_on(const struct run *r)
+{
+    return r->p->go_on == NULL || r->p->go_on(r->p->opaque, r->progress);
+}
+
+static int64_t int_of(const PGresult *result, int column)
+{
+    return PQntuples(result) == 0 ? 0 : strtoll(PQgetvalue(result, 0, column), NULL, 10);
+}
+
+/* Runs and clears `q`; the first column of the first row. */
+static int run_int(struct run *r, struct rp_query *q, int64_t *out, struct rp_error *err)
+{
+    PGresult *result;
+    int failed = rp_query_run(q, r->db, &result, err);
+    rp_query_clear(q);
+    if (failed != 0)
+        return -1;
+    *out = int_of(result, 0);
+    PQclear(result);
+    return 0;
+}
+
+/* A query whose first parameters are those of the condition, so that its "$1" is still its own. */
+static struct rp_query begin_with(const struct rp_query *where)
+{
+    struct rp_query q = {0};
+    for (int i = 0; i < where->n; i++)
+        rp_query_param(&q, where->values[i]);
+    q.sql.len = 0;
+    q.failed = q.failed || where->failed;
+    return q;
+}
+
+static void add_condition(struct rp_query *q, const struct rp_query *where)
+{
+    if (!q->failed && rp_buf_append(&q->sql, where->sql.data, where->sql.len, NULL) != 0)
+        q->failed = true;
+}
+
+/* What is to go is written down first: neither the export nor the deletion takes any other. */
+static int list(struct run *r, bool also_replaying, struct rp_error *err)
+{
+    if (rp_db_script(r->db,
+                     "DROP TABLE IF EXISTS pg_temp.going;"
+                     "CREATE TEMP TABLE going (n bigint PRIMARY KEY, dead_at timestamptz NOT NULL,"
+                     " id bigint NOT NULL)",
+                     err) != 0)
+        return -1;
+    struct rp_query q = begin_with(r->p->where);
+    rp_query_add(&q, "WITH added AS (INSERT INTO pg_temp.going"
+                     " SELECT row_number() OVER (ORDER BY w.dead_at, w.id) - 1, w.dead_at, w.id"
+                     " FROM (SELECT d.dead_at, d.id FROM archive AS d WHERE ");
+    add_condition(&q, r->p->where);
+    if (!also_replaying)
+        rp_query_add(&q, " AND d.status <> 'replaying'");
+    if (r->p->limit > 0) {
+        rp_query_add(&q, " ORDER BY d.dead_at, d.id LIMIT ");
+        rp_query_param_int(&q, r->p->limit);
+    }
+    rp_query_add(&q, ") AS w RETURNING 1) SELECT count(*) FROM added");
+    if (run_int(r, &q, &r->progress->matched, err) != 0)
+        return -1;
+    return rp_db_script(r->db, "ANALYZE pg_temp.going", err);
+}
+
+static int export_batch(struct run *r, struct rp_export *file, int64_t from, struct rp_error *err)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    rp_query_add(&q, "SELECT ");
+    rp_query_add(&q, rp_archive_json);
+    rp_query_add(&q, " FROM pg_temp.going AS g JOIN archive AS d ON d.dead_at = g.dead_at"
+                     " AND d.id = g.id WHERE g.n >= ");
+    rp_query_param_int(&q, from);
+    rp_query_add(&q, " AND g.n < ");
+    rp_query_param_int(&q, from + EXPORT_BATCH);
+    rp_query_add(&q, " ORDER BY g.n");
+    int failed = rp_query_run(&q, r->db, &result, err);
+    rp_query_clear(&q);
+    if (failed != 0)
+        return -1;
+    failed = rp_export_rows(file, result, err);
+    r->progress->exported += PQntuples(result);
+    PQclear(result);
+    return failed;
+}
+
+static int export_listed(struct run *r, struct rp_error *err)
+{
+    struct rp_export *file;
+    int failed = rp_export_open(r->p->export_path, &file, err);
+    if (failed != 0)
+        return -1;
+    for (int64_t n = 0; failed == 0 && n < r->progress->matched; n += EXPORT_BATCH) {
+        failed = go_on(r) ? export_batch(r, file, n, err)
+                          : rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "the export was stopped");
+        RP_CRASH_POINT(export_batch_written);
+    }
+    if (failed == 0)
+        failed = rp_export_commit(file, err);
+    RP_CRASH_POINT(export_named);
+    rp_export_free(file);
+    return failed;
+}
+
+static int begin_audit(struct run *r, struct rp_error *err)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    rp_query_add(&q, "INSERT INTO audit (actor, action, reason, detail) VALUES (");
+    rp_query_param(&q, r->p->actor);
+    rp_query_add(&q, ", ");
+    rp_query_param(&q, r->p->action);
+    rp_query_add(&q, ", ");
+    rp_query_param(&q, r->p->reason);
+    rp_query_add(&q, ", jsonb_strip_nulls(jsonb_build_object('rows', 0, 'finished', false,"
+                     " 'filter', ");
+    rp_query_param(&q, r->p->filter);
+    rp_query_add(&q, "::text, 'export', ");
+    rp_query_param(&q, r->p->export_path);
+    rp_query_add(&q, "::text))) RETURNING id");
+    int failed = rp_query_run(&q, r->db, &result, err);
+    rp_query_clear(&q);
+    if (failed != 0)
+        return -1;
+    rp_format_int(int_of(result, 0), r->audit);
+    PQclear(result);
+    return 0;
+}
+
+/* One that is being deleted is not claimed meanwhile, and one that is being claimed is waited for:
+ * so what is seen here as not being replayed is not. */
+static int delete_rows(struct run *r, int64_t from, int64_t to, int64_t *out, struct rp_error *err)
+{
+    struct rp_query q = begin_with(r->p->where);
+    if (rp_db_script(r->db, "BEGIN; SET LOCAL lock_timeout = '5s'; SELECT dead_letter_take()",
+                     err) != 0)
+        return -1;
+    rp_query_add(&q, "WITH mine AS (SELECT d.dead_at, d.id FROM pg_temp.going AS g"
+                     " JOIN archive AS d ON d.dead_at = g.dead_at AND d.id = g.id WHERE g.n >= ");
+    rp_query_param_int(&q, from);
+    rp_query_add(&q, " AND g.n < ");
+    rp_query_param_int(&q, to);
+    rp_query_add(&q, " AND d.status <> 'replaying' AND ");
+    add_condition(&q, r->p->where);
+    rp_query_add(&q,
+                 "), gone AS (DELETE FROM dead_letter AS d USING mine AS m"
+                 " WHERE d.dead_at = m.dead_at AND d.id = m.id RETURNING 1),"
+                 " told AS (UPDATE audit AS a SET detail = a.detail || jsonb_build_object('rows',"
+                 " (a.detail->>'rows')::bigint + (SELECT count(*) FROM gone),"
+                 " 'finished', ");
+    rp_query_param(&q, to >= r->progress->matched ? "true" : "false");
+    rp_query_add(&q, "::boolean) WHERE a.id = ");
+    rp_query_param(&q, r->audit);
+    rp_query_add(&q, ") SELECT count(*) FROM gone");
+    if (run_int(r, &q, out, err) != 0)
+        return -1;
+    RP_CRASH_POINT(purge_deleted);
+    return rp_db_script(r->db, "COMMIT", err);
+}
+
+/* What cannot be undone now is undone by the server, when the connection ends. */
+static void try_script(struct run *r, const char *sql)
+{
+    int failed = rp_db_alive(r->db) ? rp_db_script(r->db, sql, NULL) : -1;
+    (void)failed;
+}
+
+static int delete_batch(struct run *r, int64_t from, struct rp_error *err)
+{
+    int64_t to = from + (r->p->batch > 0 ? r->p->batch : BATCH), deleted;
+    if (delete_rows(r, from, to, &deleted, err) != 0) {
+        try_script(r, "ROLLBACK");
+        return -1;
+    }
+    r->progress->deleted += deleted;
+    r->progress->done = to < r->progress->matched ? to : r->progress->matched;
+    RP_CRASH_POINT(purge_committed);
+    return 0;
+}
+
+static int delete_listed(struct run *r, struct rp_error *err)
+{
+    if (begin_audit(r, err) != 0)
+        return -1;
+    while (r->progress->done < r->progress->matched && go_on(r))
+        if (delete_batch(r, r->progress->done, err) != 0)
+            return -1;
+    return 0;
+}
+
+static int end(struct run *r, int failed)
+{
+    try_script(r, "DROP TABLE IF EXISTS pg_temp.going");
+    return failed;
+}
+
+int rp_purge_run(struct rp_db *db, const struct rp_purge *p, struct rp_purge_progress *out,
+                 struct rp_error *err)
+{
+    struct run r = {.db = db, .p = p, .progress = out};
+    *out = (struct rp_purge_progress){0};
+    int failed = list(&r, false, err);
+    if (failed == 0 && out->matched > 0 && p->export_path != NULL)
+        failed = export_listed(&r, err);
+    if (failed == 0 && out->matched > 0)
+        failed = delete_listed(&r, err);
+    return end(&r, failed);
+}
+
+int rp_purge_export(struct rp_db *db, const struct rp_purge *p, struct rp_purge_progress *out,
+                    struct rp_error *err)
+{
+    struct run r = {.db = db, .p = p, .progress = out};
+    *out = (struct rp_purge_progress){0};
+    int failed = list(&r, true, err);
+    if (failed == 0)
+        failed = export_listed(&r, err);
+    return end(&r, failed);
+}

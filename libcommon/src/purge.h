@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_PURGE_H
+#define REPRISE_PURGE_H
+
+#include "query.h"
+
+/* Deletes dead letters for good, in small batches, so that nobody waits long for one. What is being
+ * replayed stays. With an export, each goes into the file before the first is deleted, and none is
+ * deleted that is not in it; if the export fails, nothing is. An entry of the audit says how many
+ * went, and is right at any moment, also when this process dies. */
+
+struct rp_purge_progress {
+    int64_t matched;  /* how many there were to go, at the start */
+    int64_t exported; /* in the file, as long as it is written */
+    int64_t done;     /* of them, deleted or passed over */
+    int64_t deleted;
+};
+
+struct rp_purge {
+    const char *action; /* for the audit: "purge" */
+    const char *actor, *reason;
+    const char *filter; /* as text, for the audit */
+    /* A condition over the view archive AS d, as rp_filter_sql gives it. Looked at again before
+     * each row is deleted: what does not match any more stays. */
+    const struct rp_query *where;
+    int64_t limit;           /* the oldest so many; 0: no limit */
+    const char *export_path; /* see archive_export.h; NULL: no export */
+    int batch;               /* rows a transaction; 0: 1000 */
+    /* Called before the first and after each batch, of the export too: the place to wait, and to
+     * show progress. False: no more. May be NULL. */
+    bool (*go_on)(void *opaque, const struct rp_purge_progress *progress);
+    void *opaque;
+};
+
+/* `*out` is what was done, also on failure. A call may take as long as the connection's timeout
+ * allows one statement to. Where the export was finished, a failure leaves the file. */
+RP_NODISCARD int rp_purge_run(struct rp_db *db, const struct rp_purge *p,
+                              struct rp_purge_progress *out, struct rp_error *err);
+
+/* The export alone, of what rp_purge_run would delete and of what is being replayed. */
+RP_NODISCARD int rp_purge_export(struct rp_db *db, const struct rp_purge *p,
+                                 struct rp_purge_progress *out, struct rp_error *err);
+
+#endif

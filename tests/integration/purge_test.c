@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Purge and export on a real PostgreSQL, whose dsn is in REPRISE_TEST_DSN; what is in it is
+ * dropped. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "migration.h"
+#include "purge.h"
+
+static struct rp_db *db;
+static struct rp_error err;
+static struct rp_query where;
+static char folder[] = "/tmp/reprise-purge-XXXXXX";
+static char path[80], part[96];
+
+static void run(const char *sql)
+{
+    if (rp_db_script(db, sql, &err) != 0)
+        fail_msg("%s: %s", sql, err.text);
+}
+
+static void answers(const char *sql, const char *expected)
+{
+    PGresult *result = NULL;
+    if (rp_db_query(db, sql, 0, NULL, &result, &err) != 0)
+        fail_msg("%s: %s", sql, err.text);
+    assert_string_equal(PQgetvalue(result, 0, 0), expected);
+    PQclear(result);
+}
+
+/* 300 dead letters of type a, whose first 10 are being replayed, and 100 of type b. */
+static int fill(void **state)
+{
+    (void)state;
+    (void)unlink(path);
+    if (rp_db_script(db, "DROP SCHEMA public CASCADE; CREATE SCHEMA public", &err) != 0 ||
+        rp_migrate(db, NULL, NULL, &err) != 0)
+        return -1;
+    run("SELECT dead_letter_add_day('2026-11-21')");
+    run("INSERT INTO dead_letter (dead_at, record_topic, record_partition, record_offset, reason,"
+        " task_id, task_type, payload) SELECT '2026-11-21'::date + n * interval '1 s', 't', 0, n,"
+        " 'EXHAUSTED', 'task-' || n, CASE WHEN n < 300 THEN 'a' ELSE 'b' END, '\\x00ff'"
+        " FROM generate_series(0, 399) AS n");
+    run("INSERT INTO dead_letter_state (dead_at, id, status, reason, task_type, fingerprint)"
+        " SELECT dead_at, id, 'replaying', reason, task_type, fingerprint FROM dead_letter"
+        " WHERE record_offset < 10");
+    rp_query_clear(&where);
+    rp_query_add(&where, "(d.task_type = ");
+    rp_query_param(&where, "a");
+    rp_query_add(&where, ")");
+    return 0;
+}
+
+static struct rp_purge purge_of_a(void)
+{
+    return (struct rp_purge){.action = "purge",
+                             .actor = "me",
+                             .reason = "a test",
+                             .filter = "type = a",
+                             .where = &where,
+                             .batch = 40};
+}
+
+static struct rp_purge_progress purge(const struct rp_purge *p, int expected)
+{
+    struct rp_purge_progress progress;
+    int failed = rp_purge_run(db, p, &progress, &err);
+    if (failed != expected)
+        fail_msg("%d: %s", failed, err.text);
+    return progress;
+}
+
+static const char left[] = "SELECT string_agg(concat_ws(' ', task_type, status, n), ', '"
+                           " ORDER BY task_type, status) FROM (SELECT task_type, status, count(*)"
+                           " FROM archive GROUP BY 1, 2) AS t (task_type, status, n)";
+static const char counted[] = "SELECT string_agg(concat_ws(' ', task_type, status, n), ', '"
+                              " ORDER BY task_type, status) FROM (SELECT task_type, status, sum(n)"
+                              " FROM dead_letter_count GROUP BY 1, 2 HAVING sum(n) <> 0)"
+                              " AS t (task_type, status, n)";
+
+static void what_matches_goes_and_what_is_being_replayed_stays(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    struct rp_purge_progress progress = purge(&p, 0);
+    assert_int_equal(progress.matched, 290);
+    assert_int_equal(progress.deleted, 290);
+    assert_int_equal(progress.done, 290);
+    answers(left, "a replaying 10, b dead 100");
+    answers(counted, "a replaying 10, b dead 100");
+    answers("SELECT row(actor, action, reason, detail)::text FROM audit",
+            "(me,purge,\"a test\",\"{\"\"rows\"\": 290, \"\"filter\"\": \"\"type = a\"\","
+            " \"\"finished\"\": true}\")");
+}
+
+static void the_oldest_go_first(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    p.limit = 100;
+    assert_int_equal(purge(&p, 0).deleted, 100);
+    answers("SELECT min(record_offset) FROM archive WHERE status = 'dead'", "110");
+}
+
+/* Lines of the export, each of which must be JSON with a task. */
+static int lines_of_export(void)
+{
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    static uint8_t in[1 << 20], out[1 << 22];
+    ZSTD_inBuffer packed = {in, fread(in, 1, sizeof in, f), 0};
+    ZSTD_outBuffer text = {out, sizeof out, 0};
+    ZSTD_DCtx *zstd = ZSTD_createDCtx();
+    assert_int_equal(ZSTD_decompressStream(zstd, &text, &packed), 0); /* a whole frame */
+    assert_int_equal(packed.pos, packed.size);
+    int n = 0;
+    for (size_t i = 0; i < text.pos; i++)
+        n += out[i] == '\n';
+    assert_non_null(memmem(out, text.pos, "\"payload\" : \"AP8=\"", 18));
+    assert_int_equal(ZSTD_freeDCtx(zstd), 0);
+    assert_int_equal(fclose(f), 0);
+    return n;
+}
+
+static void what_goes_is_exported_before(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    p.export_path = path;
+    assert_int_equal(purge(&p, 0).exported, 290);
+    assert_int_equal(lines_of_export(), 290);
+    assert_int_equal(access(part, F_OK), -1);
+    answers("SELECT detail->>'export' FROM audit", path);
+    answers(left, "a replaying 10, b dead 100");
+}
+
+static void nothing_goes_when_the_export_fails(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    p.export_path = "/dev/null/no/folder.zst";
+    assert_int_equal(purge(&p, -1).deleted, 0);
+    p.export_path = path;
+    FILE *there = fopen(path, "w");
+    assert_non_null(there);
+    assert_int_equal(fclose(there), 0);
+    assert_int_equal(purge(&p, -1).deleted, 0);
+    assert_non_null(strstr(err.text, "exists already"));
+    answers(left, "a dead 290, a replaying 10, b dead 100");
+    answers("SELECT count(*) FROM audit", "0");
+}
+
+static bool stop_at_100(void *opaque, const struct rp_purge_progress *progress)
+{
+    (void)opaque;
+    return progress->exported < 100;
+}
+
+static void an_export_that_is_stopped_leaves_no_file_and_deletes_nothing(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    p.export_path = path;
+    p.go_on = stop_at_100;
+    assert_int_equal(purge(&p, -1).deleted, 0);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access(part, F_OK), -1);
+    answers("SELECT count(*) FROM dead_letter", "400");
+}
+
+/* Between batches others go on: one row is claimed, one is new and matches too. */
+static bool others_go_on(void *opaque, const struct rp_purge_progress *progress)
+{
+    (void)opaque;
+    if (progress->done == 40) {
+        run("INSERT INTO dead_letter_state (dead_at, id, status, reason, task_type, fingerprint)"
+            " SELECT dead_at, id, 'replaying', reason, task_type, fingerprint FROM dead_letter"
+            " WHERE record_offset = 299");
+        run("INSERT INTO dead_letter (dead_at, record_topic, record_partition, record_offset,"
+            " reason, task_type) VALUES ('2026-11-21 12:00', 't', 0, 1000, 'OTHER', 'a')");
+    }
+    return progress->done < 200 || progress->done >= 240;
+}
+
+static void what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    p.go_on = others_go_on;
+    assert_int_equal(purge(&p, 0).deleted, 200);
+    answers("SELECT concat(detail->'rows', ' ', detail->'finished') FROM audit", "200 false");
+    p.go_on = NULL;
+    assert_int_equal(purge(&p, 0).deleted, 90);
+    answers(left, "a replaying 11, b dead 100");
+    answers(counted, "a replaying 11, b dead 100");
+}
+
+int main(void)
+{
+    const char *dsn = getenv("REPRISE_TEST_DSN");
+    if (dsn == NULL || mkdtemp(folder) == NULL || rp_db_open(dsn, "purge_test", 10000, &db, &err)) {
+        (void)fprintf(stderr, "REPRISE_TEST_DSN is not set, or is not a database\n");
+        return 2;
+    }
+    (void)snprintf(path, sizeof path, "%s/letters.jsonl.zst", folder);
+    (void)snprintf(part, sizeof part, "%s.part", path);
+#define FRESH(test) cmocka_unit_test_setup(test, fill)
+    const struct CMUnitTest tests[] = {
+        FRESH(what_matches_goes_and_what_is_being_replayed_stays),
+        FRESH(the_oldest_go_first),
+        FRESH(what_goes_is_exported_before),
+        FRESH(nothing_goes_when_the_export_fails),
+        FRESH(an_export_that_is_stopped_leaves_no_file_and_deletes_nothing),
+        FRESH(what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rp_query_clear(&where);
+    rp_db_close(db);
+    (void)unlink(path);
+    (void)rmdir(folder);
+    return failed;
+}
