@@ -6,25 +6,15 @@
 
 #include "clock.h"
 
-int batch_init(struct batch *b, size_t most, struct rp_error *err)
-{
-    *b = (struct batch){.most = most, .records = calloc(most, sizeof *b->records)};
-    if (b->records == NULL)
-        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for batches of %zu", most);
-    return 0;
-}
-
 void batch_clear(struct batch *b)
 {
-    free(b->records);
     free(b->spans);
     *b = (struct batch){0};
 }
 
 void batch_reset(struct batch *b)
 {
-    b->n = b->n_spans = 0;
-    b->alone = false;
+    b->n_spans = 0;
 }
 
 static struct batch_span *find(struct batch *b, int32_t partition)
@@ -53,13 +43,11 @@ int batch_reach(struct batch *b, int32_t partition, int64_t offset, struct rp_er
     return 0;
 }
 
-size_t batch_take(struct batch *b, int32_t partition, int64_t offset)
+void batch_take(struct batch *b, int32_t partition, int64_t offset)
 {
     struct batch_span *span = find(b, partition);
-    assert(span != NULL && b->n < b->most);
+    assert(span != NULL);
     span->next = offset + 1;
-    b->records[b->n] = (struct batch_record){.partition = partition, .offset = offset};
-    return b->n++;
 }
 
 rd_kafka_topic_partition_list_t *batch_offsets(const struct batch *b, const char *topic, bool first)

@@ -8,13 +8,7 @@
 
 #include "reprise/error.h"
 
-/* Which records are in the batch under way, and how far it takes each partition. */
-struct batch_record {
-    int32_t partition;
-    int64_t offset;
-    char topic[250]; /* where its consequence went; for blame */
-};
-
+/* How far the batch under way takes each partition. A zeroed one is ready. */
 struct batch_span {
     int32_t partition;
     int64_t first; /* where to read again when the batch fails */
@@ -22,15 +16,11 @@ struct batch_span {
 };
 
 struct batch {
-    struct batch_record *records;
-    size_t n, most;
     struct batch_span *spans;
     size_t n_spans, cap_spans;
     int64_t began_mono_ms;
-    bool alone; /* closed: its one record goes by itself */
 };
 
-RP_NODISCARD int batch_init(struct batch *b, size_t most, struct rp_error *err);
 void batch_clear(struct batch *b);
 /* Empties it for the next round. */
 void batch_reset(struct batch *b);
@@ -38,8 +28,8 @@ void batch_reset(struct batch *b);
 /* Notes that the batch has come to this record, without taking it. */
 RP_NODISCARD int batch_reach(struct batch *b, int32_t partition, int64_t offset,
                              struct rp_error *err);
-/* Takes the record that was reached. Returns its tag. */
-size_t batch_take(struct batch *b, int32_t partition, int64_t offset);
+/* Takes the record that was reached. */
+void batch_take(struct batch *b, int32_t partition, int64_t offset);
 
 /* The offsets to commit (`first` false) or to read again from; the caller's to destroy. */
 rd_kafka_topic_partition_list_t *batch_offsets(const struct batch *b, const char *topic,

@@ -3,24 +3,21 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "arrivals.h"
 #include "batch.h"
 #include "clock.h"
 #include "consumer.h"
 #include "crash_point.h"
-#include "lessons.h"
 #include "log.h"
 #include "metrics_router.h"
+#include "outbox.h"
 #include "registry.h"
 
-#define IDLE_MS        100
-#define BACKOFF_MS     100
-#define BACKOFF_MAX_MS 5000
-#define SEEK_MS        10000
-#define ARRIVAL_MS     10   /* between two looks whether a partition's offset is known */
-#define WAIT_MS        1000 /* before a record is looked at again that could not be judged */
+#define IDLE_MS    100
+#define SEEK_MS    10000
+#define ARRIVAL_MS 10   /* between two looks whether a partition's offset is known */
+#define WAIT_MS    1000 /* before a record is looked at again that could not be judged */
 /* Between two failures to ask the registry: longer, and they belong to different outages. */
 #define SILENCE_GAP_MS 30000
 
@@ -29,54 +26,19 @@ struct router {
     const struct rp_config *config;
     struct rp_consumer *consumer;
     struct arrivals *arrivals;
-    struct rp_publisher *publisher;
-    rd_kafka_t *admin;
+    struct rp_outbox outbox;
     struct rp_registry *registry;
     struct route_context route;
     struct router_metrics metrics;
-    struct rp_lessons lessons;
     struct batch batch;
     struct rp_arena headers; /* of the message at hand */
-    int64_t backoff_ms;
-    bool learned; /* the last failure says what to do otherwise, so that is tried at once */
     /* Partitions whose next record could not be judged; they are paused until then. */
     rd_kafka_topic_partition_list_t *waiting;
     int64_t waiting_until_mono_ms;
     int64_t silent_since_mono_ms, silent_last_mono_ms; /* when the registry did not answer */
-    const rd_kafka_topic_partition_list_t *leaving; /* being revoked; NULL: none */
-    bool joined;                                    /* the group has given us partitions, or none */
-    bool failed;                                    /* `failure` ends the worker */
-    struct rp_error failure;
+    const rd_kafka_topic_partition_list_t *leaving;    /* being revoked; NULL: none */
+    bool joined; /* the group has given us partitions, or none */
 };
-
-static void give_up(struct router *r, const struct rp_error *err)
-{
-    if (!r->failed)
-        r->failure = *err;
-    r->failed = true;
-}
-
-static bool stopping(const struct router *r)
-{
-    return r->failed || atomic_load(r->w->stop);
-}
-
-static void back_off(struct router *r, const struct rp_error *err)
-{
-    if (r->learned) { /* one bad record must not hold up the others */
-        rp_log(RP_LOG_INFO, "batch-divided", rp_f_str("error", err->text));
-        r->learned = false;
-        return;
-    }
-    r->backoff_ms = r->backoff_ms == 0 ? BACKOFF_MS : 2 * r->backoff_ms;
-    if (r->backoff_ms > BACKOFF_MAX_MS)
-        r->backoff_ms = BACKOFF_MAX_MS;
-    atomic_store(&r->w->ready, false);
-    rp_log(RP_LOG_WARN, "batch-failed", rp_f_str("error", err->text),
-           rp_f_int("retry_in_ms", r->backoff_ms));
-    for (int64_t end = rp_mono_ms() + r->backoff_ms; rp_mono_ms() < end && !stopping(r);)
-        (void)usleep(20000);
-}
 
 /* Reads again from these offsets. A position that cannot be set back would lose records, so the
  * worker ends then, and its successor begins at the committed offsets. */
@@ -87,38 +49,25 @@ static void seek_back(struct router *r, rd_kafka_topic_partition_list_t *offsets
         rd_kafka_seek_partitions(rp_consumer_handle(r->consumer), offsets, SEEK_MS);
     if (error != NULL) {
         (void)rp_kafka_fail_error(&err, error, "seek back");
-        give_up(r, &err);
+        rp_outbox_give_up(&r->outbox, &err);
         return;
     }
     for (int i = 0; i < offsets->cnt; i++)
         if (offsets->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR) {
             (void)rp_kafka_fail(&err, offsets->elems[i].err, "seek back");
-            give_up(r, &err);
+            rp_outbox_give_up(&r->outbox, &err);
         }
 }
 
-/* The producer before the first record: it aborts what a killed predecessor left open, which would
- * hold up the committed offsets. */
-static void open_publisher(struct router *r)
-{
-    struct rp_error err;
-    while (!stopping(r) && rp_publisher_open(r->publisher, &err) != 0) {
-        if (err.cls == RP_FATAL)
-            give_up(r, &err);
-        else
-            back_off(r, &err);
-    }
-}
-
-/* As another owner would: begins with what is committed. A new producer comes first, since that ends
- * whatever is still under way. */
+/* As another owner would: begins with what is committed. A new producer comes first, since that
+ * ends whatever is still under way. */
 static void begin_anew(struct router *r, const rd_kafka_topic_partition_list_t *parts)
 {
     struct rp_error err;
-    open_publisher(r);
+    rp_outbox_open(&r->outbox);
     for (int i = 0; i < parts->cnt; i++)
         if (arrivals_add(r->arrivals, parts->elems[i].partition, false, &err) != 0)
-            give_up(r, &err);
+            rp_outbox_give_up(&r->outbox, &err);
 }
 
 /* What is being revoked needs no position any more: its next owner begins at the committed one. */
@@ -138,72 +87,38 @@ static void rewind_batch(struct router *r, bool unknown)
     RP_CRASH_POINT(rewind_before);
     if (unknown)
         begin_anew(r, offsets);
-    else if (!stopping(r) && offsets->cnt > 0)
+    else if (!rp_outbox_stopping(&r->outbox) && offsets->cnt > 0)
         seek_back(r, offsets);
     RP_CRASH_POINT(rewind_after);
     rd_kafka_topic_partition_list_destroy(offsets);
     batch_reset(&r->batch);
 }
 
-static void learn(struct router *r)
-{
-    size_t n;
-    struct rp_error err;
-    const struct rp_failure_report *failures = rp_publisher_failures(r->publisher, &n);
-    for (size_t i = 0; i < n; i++) {
-        if (failures[i].tag >= r->batch.n)
-            continue;
-        const struct batch_record *record = &r->batch.records[failures[i].tag];
-        struct rp_bytes topic = rp_str(record->topic);
-        (void)rp_kafka_fail(&err, failures[i].code, record->topic);
-        if (err.cls != RP_POISON)
-            continue;
-        if (rp_targets_blame(r->route.targets, topic, failures[i].code)) {
-            if (rp_config_owns_topic(r->config, topic))
-                rp_log(RP_LOG_ERROR, "own-topic-refused", rp_f_str("error", err.text),
-                       rp_f_str("mend", "reprise topics check"));
-            else
-                r->learned = true;
-            continue;
-        }
-        int news = rp_lessons_add(&r->lessons, r->config->topics.failed_tasks, record->partition,
-                                  record->offset, r->batch.alone, failures[i].code, &err);
-        if (news < 0)
-            give_up(r, &err);
-        r->learned = r->learned || news > 0;
-    }
-}
-
 /* The batch failed before its commit, or in it (`unknown`). */
 static void fail_batch(struct router *r, bool unknown, const struct rp_error *err)
 {
     router_metrics_failed(&r->metrics);
-    learn(r);
-    rp_targets_forget(r->route.targets);
+    rp_outbox_failed(&r->outbox, err);
     rewind_batch(r, unknown);
-    if (err->cls == RP_FATAL)
-        give_up(r, err);
-    else
-        back_off(r, err);
 }
 
 static enum rp_published publish_batch(struct router *r, struct rp_error *err)
 {
-    if (rp_publisher_begin(r->publisher, err) != 0)
+    if (rp_publisher_begin(r->outbox.publisher, err) != 0)
         return RP_NOT_PUBLISHED;
     rd_kafka_topic_partition_list_t *offsets =
         batch_offsets(&r->batch, r->config->topics.failed_tasks, false);
     enum rp_published result =
-        rp_publisher_offsets(r->publisher, rp_consumer_handle(r->consumer), offsets, err);
+        rp_publisher_offsets(r->outbox.publisher, rp_consumer_handle(r->consumer), offsets, err);
     rd_kafka_topic_partition_list_destroy(offsets);
-    return result == RP_PUBLISHED ? rp_publisher_commit(r->publisher, err) : result;
+    return result == RP_PUBLISHED ? rp_publisher_commit(r->outbox.publisher, err) : result;
 }
 
 /* Publishes what was taken, if anything. False: it failed, and is read again. */
 static bool close_batch(struct router *r)
 {
     struct rp_error err;
-    if (r->batch.n == 0) {
+    if (r->outbox.n == 0) {
         batch_reset(&r->batch);
         return true;
     }
@@ -214,11 +129,8 @@ static bool close_batch(struct router *r)
         return false;
     }
     router_metrics_committed(&r->metrics, rp_mono_us() - began_mono_us);
-    for (size_t i = 0; i < r->batch.n && r->lessons.n > 0; i++)
-        rp_lessons_forget(&r->lessons, r->config->topics.failed_tasks,
-                          r->batch.records[i].partition, r->batch.records[i].offset);
+    rp_outbox_done(&r->outbox);
     batch_reset(&r->batch);
-    r->backoff_ms = 0;
     return true;
 }
 
@@ -248,7 +160,8 @@ static void postpone(struct router *r, const rd_kafka_message_t *m, const struct
     rd_kafka_topic_partition_list_destroy(one);
 }
 
-static void log_route(const struct router *r, const rd_kafka_message_t *m, const struct route *route)
+static void log_route(const struct router *r, const rd_kafka_message_t *m,
+                      const struct route *route)
 {
     if (route->looped)
         rp_log(RP_LOG_WARN, "attempt-not-counted-on", rp_f_bytes("task_id", route->task_id),
@@ -266,19 +179,12 @@ static void log_route(const struct router *r, const rd_kafka_message_t *m, const
 static void take(struct router *r, const rd_kafka_message_t *m, struct route *route)
 {
     struct rp_error err;
-    if (rp_publisher_begin(r->publisher, &err) != 0) {
+    if (rp_outbox_send(&r->outbox, r->config->topics.failed_tasks, m->partition, m->offset,
+                       &route->out, &err) != 0) {
         fail_batch(r, false, &err);
         return;
     }
-    route->out.tag = batch_take(&r->batch, m->partition, m->offset);
-    struct batch_record *record = &r->batch.records[route->out.tag];
-    (void)snprintf(record->topic, sizeof record->topic, "%.*s", (int)route->out.topic.len,
-                   route->out.topic.len == 0 ? "" : (const char *)route->out.topic.data);
-    if (route->kind != ROUTE_REPEAT && rp_publisher_send(r->publisher, &route->out, &err) != 0) {
-        rp_publisher_abort(r->publisher);
-        fail_batch(r, false, &err);
-        return;
-    }
+    batch_take(&r->batch, m->partition, m->offset);
     router_metrics_routed(&r->metrics, route);
     log_route(r, m, route);
 }
@@ -325,19 +231,18 @@ static void handle_record(struct router *r, const rd_kafka_message_t *m)
 {
     struct rp_error err;
     struct route route;
-    const struct rp_lesson *lesson = rp_lessons_find(&r->lessons, r->config->topics.failed_tasks,
-                                                     m->partition, m->offset);
+    const struct rp_lesson *lesson = rp_lessons_find(
+        &r->outbox.lessons, r->config->topics.failed_tasks, m->partition, m->offset);
     struct rp_lesson copy;
     if (batch_reach(&r->batch, m->partition, m->offset, &err) != 0) {
-        give_up(r, &err);
+        rp_outbox_give_up(&r->outbox, &err);
         return;
     }
     if (lesson != NULL) {
         copy = *lesson; /* closing the batch may change the lessons */
-        if (r->batch.n > 0 && (!close_batch(r) ||
-                               batch_reach(&r->batch, m->partition, m->offset, &err) != 0))
+        if (r->outbox.n > 0 &&
+            (!close_batch(r) || batch_reach(&r->batch, m->partition, m->offset, &err) != 0))
             return;
-        r->batch.alone = true;
         lesson = &copy;
     }
     struct route_record record = record_of(r, m, lesson);
@@ -372,14 +277,14 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
     (void)rp_consumer_fail(r->consumer, m, &err);
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text));
     if (err.cls == RP_FATAL)
-        give_up(r, &err);
+        rp_outbox_give_up(&r->outbox, &err);
 }
 
 static bool batch_is_due(const struct router *r)
 {
-    const struct batch *b = &r->batch;
-    return b->n > 0 && (b->alone || b->n == b->most ||
-                        rp_mono_ms() - b->began_mono_ms >= r->config->router.linger_ms);
+    const struct rp_outbox *o = &r->outbox;
+    return o->n > 0 && (o->alone || o->n == o->most ||
+                        rp_mono_ms() - r->batch.began_mono_ms >= r->config->router.linger_ms);
 }
 
 static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
@@ -389,11 +294,11 @@ static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
     for (int i = 0; i < parts->cnt; i++) {
         parts->elems[i].offset = RD_KAFKA_OFFSET_END; /* until it is known */
         if (arrivals_add(r->arrivals, parts->elems[i].partition, r->route.guard != NULL, &err) != 0)
-            give_up(r, &err);
+            rp_outbox_give_up(&r->outbox, &err);
     }
     r->joined = true;
     RP_CRASH_POINT(assigned);
-    r->backoff_ms = 0;
+    r->outbox.backoff_ms = 0;
 }
 
 static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, bool lost)
@@ -402,7 +307,7 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
     r->leaving = parts;
     RP_CRASH_POINT(revoked_before);
     if (lost) {
-        rp_publisher_abort(r->publisher);
+        rp_outbox_abort(&r->outbox);
         rewind_batch(r, false);
     } else {
         (void)close_batch(r);
@@ -417,14 +322,14 @@ static void take_over(struct router *r)
 {
     arrivals_serve(r->arrivals);
     atomic_store(&r->w->ready,
-                 r->joined && r->backoff_ms == 0 && arrivals_waiting(r->arrivals) == 0);
+                 r->joined && r->outbox.backoff_ms == 0 && arrivals_waiting(r->arrivals) == 0);
 }
 
 static void step(struct router *r)
 {
     take_over(r);
     int64_t wait_ms = arrivals_waiting(r->arrivals) > 0 ? ARRIVAL_MS : IDLE_MS;
-    if (r->batch.n > 0)
+    if (r->outbox.n > 0)
         wait_ms = r->config->router.linger_ms - (rp_mono_ms() - r->batch.began_mono_ms);
     rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
     r->route.policies = rp_worker_policies(r->w);
@@ -458,37 +363,30 @@ static int set_up(struct router *r, struct rp_error *err)
     r->waiting = rd_kafka_topic_partition_list_new(4);
     if (rp_registry_open(config, &r->registry, err) != 0)
         return -1;
-    if (config->loop_guard > 0 &&
-        guard_new((size_t)config->loop_guard, &r->route.guard, err) != 0)
+    if (config->loop_guard > 0 && guard_new((size_t)config->loop_guard, &r->route.guard, err) != 0)
         return -1;
     if (rp_codec_new(r->registry, &r->route.codec, err) != 0 ||
-        batch_init(&r->batch, (size_t)config->router.batch, err) != 0 ||
-        rp_publisher_new(config, id, "5", &r->publisher, err) != 0 ||
-        rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0 ||
-        arrivals_new(rp_consumer_handle(r->consumer), group, config->topics.failed_tasks,
-                     &r->arrivals, err) != 0)
+        rp_outbox_init(&r->outbox, r->w, id, "5", (size_t)config->router.batch, err) != 0)
         return -1;
-    if (rp_kafka_new_admin(config, &r->admin, err) != 0)
+    r->route.targets = r->outbox.targets;
+    if (rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
         return -1;
-    return rp_targets_new(r->admin, &r->route.targets, err);
+    return arrivals_new(rp_consumer_handle(r->consumer), group, config->topics.failed_tasks,
+                        &r->arrivals, err);
 }
 
 static void tear_down(struct router *r)
 {
-    rp_targets_free(r->route.targets);
-    if (r->admin != NULL)
-        rd_kafka_destroy(r->admin);
     arrivals_free(r->arrivals);
     r->arrivals = NULL; /* closing revokes what there is */
     rp_consumer_close(r->consumer);
-    rp_publisher_free(r->publisher);
+    rp_outbox_clear(&r->outbox);
     rp_codec_free(r->route.codec);
     rp_registry_free(r->registry);
     guard_free(r->route.guard);
     rp_arena_clear(&r->route.arena);
     rp_arena_clear(&r->headers);
     rp_buf_clear(&r->route.letter);
-    rp_lessons_clear(&r->lessons);
     batch_clear(&r->batch);
     rd_kafka_topic_partition_list_destroy(r->waiting);
 }
@@ -502,12 +400,12 @@ int router_run(struct rp_worker *w, struct rp_error *err)
     r->config = w->config;
     int rc = set_up(r, err);
     if (rc == 0) {
-        open_publisher(r);
-        while (!stopping(r))
+        rp_outbox_open(&r->outbox);
+        while (!rp_outbox_stopping(&r->outbox))
             step(r);
         (void)close_batch(r);
-        if (r->failed) {
-            *err = r->failure;
+        if (r->outbox.failed) {
+            *err = r->outbox.failure;
             rc = -1;
         }
     }

@@ -9,13 +9,6 @@
 
 static struct batch batch;
 
-static int set_up(void **state)
-{
-    struct rp_error err;
-    (void)state;
-    return batch_init(&batch, 100, &err);
-}
-
 static int tear_down(void **state)
 {
     (void)state;
@@ -43,9 +36,9 @@ static void it_commits_behind_the_last_and_goes_back_to_the_first(void **state)
     (void)state;
     for (int64_t i = 0; i < 10; i++) {
         reach(0, 100 + i);
-        assert_int_equal(batch_take(&batch, 0, 100 + i), 2 * i);
+        batch_take(&batch, 0, 100 + i);
         reach(40, 7 * i);
-        assert_int_equal(batch_take(&batch, 40, 7 * i), 2 * i + 1);
+        batch_take(&batch, 40, 7 * i);
     }
     assert_int_equal(offset_of(false, 0), 110);
     assert_int_equal(offset_of(true, 0), 100);
@@ -65,16 +58,15 @@ static void a_reset_forgets_all(void **state)
 {
     (void)state;
     reach(3, 50);
-    (void)batch_take(&batch, 3, 50);
+    batch_take(&batch, 3, 50);
     batch_reset(&batch);
     assert_int_equal(offset_of(true, 3), -1);
-    assert_int_equal(batch.n, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
         TEST(it_commits_behind_the_last_and_goes_back_to_the_first),
         TEST(what_was_reached_and_not_taken_is_read_again_and_not_committed),
         TEST(a_reset_forgets_all),

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "outbox.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+
+#define BACKOFF_MS     50
+#define BACKOFF_MAX_MS 5000
+
+int rp_outbox_init(struct rp_outbox *o, struct rp_worker *worker, const char *id,
+                   const char *linger_ms, size_t most, struct rp_error *err)
+{
+    *o = (struct rp_outbox){.worker = worker, .config = worker->config, .most = most};
+    o->items = calloc(most, sizeof *o->items);
+    if (o->items == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for batches of %zu", most);
+    if (rp_publisher_new(o->config, id, linger_ms, &o->publisher, err) != 0 ||
+        rp_kafka_new_admin(o->config, &o->admin, err) != 0)
+        return -1;
+    return rp_targets_new(o->admin, &o->targets, err);
+}
+
+void rp_outbox_clear(struct rp_outbox *o)
+{
+    rp_targets_free(o->targets);
+    if (o->admin != NULL)
+        rd_kafka_destroy(o->admin);
+    rp_publisher_free(o->publisher);
+    rp_lessons_clear(&o->lessons);
+    free(o->items);
+    *o = (struct rp_outbox){0};
+}
+
+void rp_outbox_give_up(struct rp_outbox *o, const struct rp_error *err)
+{
+    if (!o->failed)
+        o->failure = *err;
+    o->failed = true;
+}
+
+bool rp_outbox_stopping(const struct rp_outbox *o)
+{
+    return o->failed || atomic_load(o->worker->stop);
+}
+
+void rp_outbox_back_off(struct rp_outbox *o, const struct rp_error *err)
+{
+    if (o->learned) { /* one bad record must not hold up the others */
+        rp_log(RP_LOG_INFO, "batch-divided", rp_f_str("error", err->text));
+        o->learned = false;
+        return;
+    }
+    o->backoff_ms = o->backoff_ms == 0 ? BACKOFF_MS : 2 * o->backoff_ms;
+    if (o->backoff_ms > BACKOFF_MAX_MS)
+        o->backoff_ms = BACKOFF_MAX_MS;
+    atomic_store(&o->worker->ready, false);
+    rp_log(RP_LOG_WARN, "batch-failed", rp_f_str("error", err->text),
+           rp_f_int("retry_in_ms", o->backoff_ms));
+    for (int64_t end = rp_mono_ms() + o->backoff_ms; rp_mono_ms() < end && !rp_outbox_stopping(o);)
+        (void)usleep(10000);
+}
+
+void rp_outbox_open(struct rp_outbox *o)
+{
+    struct rp_error err;
+    while (!rp_outbox_stopping(o) && rp_publisher_open(o->publisher, &err) != 0) {
+        if (err.cls == RP_FATAL)
+            rp_outbox_give_up(o, &err);
+        else
+            rp_outbox_back_off(o, &err);
+    }
+}
+
+int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, int64_t offset,
+                   struct rp_outgoing *out, struct rp_error *err)
+{
+    assert(o->n < o->most && !o->alone);
+    if (rp_publisher_begin(o->publisher, err) != 0)
+        return -1;
+    struct rp_outbox_item *item = &o->items[o->n];
+    item->topic = topic;
+    item->partition = partition;
+    item->offset = offset;
+    (void)snprintf(item->to, sizeof item->to, "%.*s", (int)out->topic.len,
+                   out->topic.len == 0 ? "" : (const char *)out->topic.data);
+    o->alone = rp_lessons_find(&o->lessons, topic, partition, offset) != NULL;
+    assert(!o->alone || o->n == 0);
+    out->tag = o->n++;
+    return out->topic.len == 0 ? 0 : rp_publisher_send(o->publisher, out, err);
+}
+
+static void end_batch(struct rp_outbox *o)
+{
+    o->n = 0;
+    o->alone = false;
+}
+
+void rp_outbox_done(struct rp_outbox *o)
+{
+    for (size_t i = 0; i < o->n; i++)
+        rp_lessons_forget(&o->lessons, o->items[i].topic, o->items[i].partition,
+                          o->items[i].offset);
+    end_batch(o);
+    o->backoff_ms = 0;
+}
+
+/* One delivery failed. What its topic is to blame for is news as soon as it is known; what the
+ * record may be to blame for, once it failed alone. */
+static void learn_from(struct rp_outbox *o, const struct rp_outbox_item *item,
+                       rd_kafka_resp_err_t code)
+{
+    struct rp_error err;
+    (void)rp_kafka_fail(&err, code, item->to);
+    if (err.cls != RP_POISON)
+        return;
+    if (rp_targets_blame(o->targets, rp_str(item->to), code)) {
+        if (rp_config_owns_topic(o->config, rp_str(item->to)))
+            rp_log(RP_LOG_ERROR, "own-topic-refused", rp_f_str("error", err.text),
+                   rp_f_str("mend", "reprise topics check"));
+        else
+            o->learned = true;
+        return;
+    }
+    int news = rp_lessons_add(&o->lessons, item->topic, item->partition, item->offset, o->alone,
+                              code, &err);
+    if (news < 0)
+        rp_outbox_give_up(o, &err);
+    o->learned = o->learned || news > 0;
+}
+
+void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err)
+{
+    size_t n;
+    rp_publisher_abort(o->publisher);
+    const struct rp_failure_report *failures = rp_publisher_failures(o->publisher, &n);
+    for (size_t i = 0; i < n; i++)
+        if (failures[i].tag < o->n)
+            learn_from(o, &o->items[failures[i].tag], failures[i].code);
+    rp_targets_forget(o->targets);
+    end_batch(o);
+    if (err->cls == RP_FATAL)
+        rp_outbox_give_up(o, err);
+    else
+        rp_outbox_back_off(o, err);
+}
+
+void rp_outbox_abort(struct rp_outbox *o)
+{
+    rp_publisher_abort(o->publisher);
+    end_batch(o);
+}

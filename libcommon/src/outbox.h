@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_OUTBOX_H
+#define REPRISE_OUTBOX_H
+
+#include "lessons.h"
+#include "publisher.h"
+#include "service.h"
+#include "targets.h"
+
+/* The sending side of a worker that turns records into others: the batch under way, what failed
+ * batches taught, and how long to wait after one. The caller reads again what did not go out. One
+ * thread. */
+
+/* A record that was read, and where what follows from it goes. */
+struct rp_outbox_item {
+    const char *topic; /* borrowed; compared as a pointer */
+    int32_t partition;
+    int64_t offset;
+    char to[250]; /* empty: nothing follows */
+};
+
+struct rp_outbox {
+    struct rp_worker *worker;
+    const struct rp_config *config;
+    struct rp_publisher *publisher;
+    rd_kafka_t *admin; /* for the questions of `targets` */
+    struct rp_targets *targets;
+    struct rp_lessons lessons;
+    struct rp_outbox_item *items; /* of the batch, by their tag */
+    size_t n, most;
+    bool alone;         /* the batch is closed: its one record goes by itself */
+    int64_t backoff_ms; /* 0: the last batch went out */
+    bool learned;       /* the last failure says what to do otherwise, so that is tried at once */
+    bool failed;        /* `failure` ends the worker */
+    struct rp_error failure;
+};
+
+/* `id` and `linger_ms` are the publisher's, `most` the records of a batch. On failure clear it. */
+RP_NODISCARD int rp_outbox_init(struct rp_outbox *o, struct rp_worker *worker, const char *id,
+                                const char *linger_ms, size_t most, struct rp_error *err);
+/* Comes after the consumer is closed, whose callbacks may still send. */
+void rp_outbox_clear(struct rp_outbox *o);
+
+/* Nothing further will succeed: the first such error ends the worker. */
+void rp_outbox_give_up(struct rp_outbox *o, const struct rp_error *err);
+bool rp_outbox_stopping(const struct rp_outbox *o);
+/* Waits, twice as long as the last time; not at all when something was learned. */
+void rp_outbox_back_off(struct rp_outbox *o, const struct rp_error *err);
+
+/* Makes the producer, and waits until that is done or the worker stops. It comes before all: it
+ * ends what a predecessor of the same name left open, which would hold up committed offsets. */
+void rp_outbox_open(struct rp_outbox *o);
+
+/* Takes a record into the batch, which must have room, and sends what follows from it (an empty
+ * topic: nothing). One that there is a lesson about must come first, and closes the batch. After a
+ * failure call rp_outbox_failed. */
+RP_NODISCARD int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition,
+                                int64_t offset, struct rp_outgoing *out, struct rp_error *err);
+
+/* The batch is out. */
+void rp_outbox_done(struct rp_outbox *o);
+/* The batch is not out, or perhaps not: aborts it, learns from it, and backs off or gives up. */
+void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err);
+/* Aborts the batch, without a word. */
+void rp_outbox_abort(struct rp_outbox *o);
+
+#endif
