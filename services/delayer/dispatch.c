@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatch.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "crash_point.h"
+#include "log.h"
+
+/* A record in the batch under way. */
+struct taken {
+    struct lane *lane;
+    int64_t due_ms;
+    uint64_t handle;
+    enum settle_kind kind;
+    enum rp_reason reason;
+};
+
+int dispatch_init(struct dispatch *d, struct rp_worker *worker, const char *id, struct lanes *lanes,
+                  struct rp_registry *registry, struct rp_error *err)
+{
+    size_t most = (size_t)worker->config->delayer.batch;
+    *d = (struct dispatch){.config = worker->config, .lanes = lanes};
+    d->settle.config = d->config;
+    d->taken = calloc(most, sizeof *d->taken);
+    delayer_metrics_init(&d->metrics, worker->metrics, worker->index);
+    if (d->taken == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for batches of %zu", most);
+    /* A batch is queued in one go, so hardly any lingering brings it together. */
+    if (rp_codec_new(registry, &d->settle.codec, err) != 0 ||
+        rp_outbox_init(&d->outbox, worker, id, "0.5", most, err) != 0)
+        return -1;
+    d->settle.targets = d->outbox.targets;
+    return 0;
+}
+
+void dispatch_clear(struct dispatch *d)
+{
+    rp_outbox_clear(&d->outbox);
+    rp_codec_free(d->settle.codec);
+    rp_arena_clear(&d->settle.arena);
+    rp_buf_clear(&d->settle.letter);
+    rp_buf_clear(&d->scratch);
+    free(d->taken);
+    *d = (struct dispatch){0};
+}
+
+static bool is_exactly_once(const struct dispatch *d)
+{
+    return d->config->guarantee == RP_EXACTLY_ONCE;
+}
+
+static void fail_batch(struct dispatch *d, bool unknown, const struct rp_error *err)
+{
+    delayer_metrics_failed(&d->metrics);
+    rp_outbox_failed(&d->outbox, err);
+    if (!unknown) {
+        lanes_untake(d->lanes);
+        return;
+    }
+    /* As another owner would: drops what is held, and begins with what is committed. A new producer
+     * comes first, since that ends whatever is still under way. */
+    rp_outbox_open(&d->outbox);
+    lanes_let_go(d->lanes);
+}
+
+static struct settle_record record_of(struct lane *lane, const struct frontier_entry *entry,
+                                      struct rp_bytes bytes, const struct rp_lesson *lesson)
+{
+    struct settle_record r = {
+        .topic = lane_topic(lane),
+        .partition = lane_partition(lane),
+        .offset = entry->offset,
+        .lap = entry->lap,
+        .now_ms = rp_wall_ms(),
+        .lesson = lesson,
+    };
+    parcel_read(bytes, &r.parcel);
+    return r;
+}
+
+static void log_settlement(const struct settle_record *r, const struct settlement *s)
+{
+    rp_log(s->kind == SETTLE_DEAD ? RP_LOG_INFO : RP_LOG_DEBUG, settle_kind_name(s->kind),
+           rp_f_str("topic", r->topic), rp_f_int("partition", r->partition),
+           rp_f_int("offset", r->offset), rp_f_bytes("task_id", s->task_id),
+           rp_f_str("reason", s->kind == SETTLE_DEAD ? rp_reason_name(s->reason) : "-"),
+           rp_f_str("why", s->why));
+}
+
+/* Sends what follows from the lane's next record, and takes it into the batch. */
+static int take(struct dispatch *d, struct lane *lane, const struct frontier_entry *entry,
+                const struct rp_lesson *lesson, struct rp_error *err)
+{
+    struct rp_bytes bytes;
+    struct settlement s;
+    if (hold_get(d->lanes->hold, entry->handle, &d->scratch, &bytes, err) != 0)
+        return -1;
+    struct settle_record r = record_of(lane, entry, bytes, lesson);
+    if (settle_record(&d->settle, &r, &s, err) != 0 ||
+        rp_outbox_send(&d->outbox, r.topic, r.partition, r.offset, &s.out, err) != 0)
+        return -1;
+    d->taken[s.out.tag] = (struct taken){.lane = lane,
+                                         .due_ms = entry->settle_ms,
+                                         .handle = entry->handle,
+                                         .kind = s.kind,
+                                         .reason = s.reason};
+    frontier_take(lane_frontier(lane));
+    log_settlement(&r, &s);
+    return 0;
+}
+
+/* Takes what the lane has to settle until `horizon_us`. */
+static int take_due(struct dispatch *d, struct lane *lane, int64_t horizon_us, struct rp_error *err)
+{
+    struct frontier_entry entry;
+    const struct rp_outbox *o = &d->outbox;
+    while (!o->alone && o->n < o->most && frontier_peek(lane_frontier(lane), &entry) &&
+           entry.settle_ms <= horizon_us / 1000) {
+        const struct rp_lesson *lesson =
+            rp_lessons_find(&o->lessons, lane_topic(lane), lane_partition(lane), entry.offset);
+        if (lesson != NULL && o->n > 0)
+            return 0;
+        if (take(d, lane, &entry, lesson, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int take_all_due(struct dispatch *d, int64_t horizon_us, struct rp_error *err)
+{
+    const struct lanes *l = d->lanes;
+    for (size_t i = 0; i < l->n; i++)
+        if (take_due(d, l->items[(d->first_lane + i) % l->n], horizon_us, err) != 0)
+            return -1;
+    d->first_lane++;
+    return 0;
+}
+
+/* A re-invocation can be read once its transaction is committed, so that waits until the last of
+ * the batch is due. False: that is further away than it can be, so the clock was set back. */
+static bool wait_until_due(const struct dispatch *d)
+{
+    int64_t due_ms = 0, left_us;
+    for (size_t i = 0; i < d->outbox.n; i++)
+        if (d->taken[i].due_ms > due_ms)
+            due_ms = d->taken[i].due_ms;
+    while ((left_us = due_ms * 1000 - rp_wall_us()) > 0) {
+        if (left_us > d->config->prepare_ahead_ms * 1000)
+            return false;
+        (void)usleep((useconds_t)left_us);
+    }
+    return true;
+}
+
+static enum rp_published publish(struct dispatch *d, int64_t began_mono_us, struct rp_error *err)
+{
+    if (is_exactly_once(d)) {
+        rd_kafka_topic_partition_list_t *states = lanes_states(d->lanes, false);
+        enum rp_published result =
+            rp_publisher_offsets(d->outbox.publisher, d->lanes->consumer, states, err);
+        rd_kafka_topic_partition_list_destroy(states);
+        if (result == RP_PUBLISHED)
+            result = rp_publisher_wait(d->outbox.publisher, err);
+        if (result != RP_PUBLISHED)
+            return result;
+        /* The lead follows what it takes to get here. */
+        d->took_us += (rp_mono_us() - began_mono_us - d->took_us) / 8;
+        if (!wait_until_due(d)) {
+            (void)rp_fail(err, RP_E_RANGE, RP_RETRIABLE, "the clock was set back");
+            return RP_NOT_PUBLISHED;
+        }
+    }
+    return rp_publisher_commit(d->outbox.publisher, err);
+}
+
+static void account(struct dispatch *d, int64_t began_mono_us)
+{
+    int64_t now_us = rp_wall_us();
+    for (size_t i = 0; i < d->outbox.n; i++) {
+        const struct taken *t = &d->taken[i];
+        hold_drop(d->lanes->hold, t->handle);
+        delayer_metrics_settled(&d->metrics, t->kind, lane_topic(t->lane), t->reason);
+        if (t->kind == SETTLE_SENT)
+            delayer_metrics_late(&d->metrics, now_us - t->due_ms * 1000);
+    }
+    delayer_metrics_committed(&d->metrics, rp_mono_us() - began_mono_us);
+}
+
+int64_t dispatch_lead_us(const struct dispatch *d)
+{
+    int64_t most = is_exactly_once(d) ? d->config->prepare_ahead_ms * 1000 : 0;
+    return d->took_us < most ? d->took_us : most;
+}
+
+bool dispatch_due(struct dispatch *d)
+{
+    struct rp_error err;
+    int64_t began_mono_us = rp_mono_us();
+    enum rp_published result = RP_NOT_PUBLISHED;
+    if (take_all_due(d, rp_wall_us() + dispatch_lead_us(d), &err) == 0) {
+        if (d->outbox.n == 0)
+            return false;
+        result = publish(d, began_mono_us, &err);
+    }
+    if (result != RP_PUBLISHED) {
+        fail_batch(d, result == RP_UNKNOWN, &err);
+        return true;
+    }
+    lanes_settled(d->lanes);
+    RP_CRASH_POINT(settled);
+    account(d, began_mono_us);
+    rp_outbox_done(&d->outbox);
+    if (is_exactly_once(d))
+        for (size_t i = 0; i < d->lanes->n; i++)
+            lane_set_committed(d->lanes->items[i]);
+    return true;
+}
