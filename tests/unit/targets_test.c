@@ -29,25 +29,37 @@ rd_kafka_event_t *__wrap_rd_kafka_queue_poll(rd_kafka_queue_t *queue, int timeou
 }
 
 struct fixture {
+    rd_kafka_t *host; /* whose threads are the mock's */
+    rd_kafka_mock_cluster_t *cluster;
     rd_kafka_t *client;
     struct rp_targets *targets;
 };
 
+static rd_kafka_t *new_client(const char *name, const char *value)
+{
+    char text[200];
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    assert_int_equal(
+        rd_kafka_conf_set(conf, "allow.auto.create.topics", "false", text, sizeof text), 0);
+    if (name != NULL)
+        assert_int_equal(rd_kafka_conf_set(conf, name, value, text, sizeof text), 0);
+    rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
+    assert_non_null(rk);
+    return rk;
+}
+
+/* The cluster is whole before the client meets it, which else might not look again in time. */
 static int set_up(void **state)
 {
     static struct fixture f;
     struct rp_error err;
-    char text[200];
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    assert_int_equal(rd_kafka_conf_set(conf, "test.mock.num.brokers", "1", text, sizeof text), 0);
-    assert_int_equal(
-        rd_kafka_conf_set(conf, "allow.auto.create.topics", "false", text, sizeof text), 0);
-    f.client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
-    assert_non_null(f.client);
-    rd_kafka_mock_cluster_t *cluster = rd_kafka_handle_mock_cluster(f.client);
+    f.host = new_client(NULL, NULL);
+    f.cluster = rd_kafka_mock_cluster_new(f.host, 1);
+    assert_non_null(f.cluster);
     /* The mock names broker 0 as its controller and numbers its own from 1. */
-    assert_int_equal(rd_kafka_mock_broker_add(cluster, 0), 0);
-    assert_int_equal(rd_kafka_mock_topic_create(cluster, "there", 1, 1), 0);
+    assert_int_equal(rd_kafka_mock_broker_add(f.cluster, 0), 0);
+    assert_int_equal(rd_kafka_mock_topic_create(f.cluster, "there", 1, 1), 0);
+    f.client = new_client("bootstrap.servers", rd_kafka_mock_cluster_bootstraps(f.cluster));
     assert_int_equal(rp_targets_new(f.client, &f.targets, &err), 0);
     silent = false;
     polls = 0;
@@ -60,6 +72,8 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     rp_targets_free(f->targets);
     rd_kafka_destroy(f->client);
+    rd_kafka_mock_cluster_destroy(f->cluster);
+    rd_kafka_destroy(f->host);
     return 0;
 }
 
