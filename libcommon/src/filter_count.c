@@ -94,7 +94,9 @@ static void add_rows(const struct rp_filter *f, struct rp_query *q)
 static void add_rollup(const struct rp_filter *f, const struct range *r, struct rp_query *q)
 {
     rp_query_add(q, "SELECT d.hour, d.task_type, d.reason, d.category, d.fingerprint, d.status,"
-                    " d.n, d.came_back, d.first_at, d.last_at FROM dead_letter_count AS d WHERE ");
+                    " d.n, d.came_back, d.first_at, d.last_at"
+                    " FROM (SELECT c.*, c.status AS state_status FROM dead_letter_count AS c) AS d"
+                    " WHERE ");
     rp_filter_conditions(f, false, q);
     if (r->has_from)
         add_bound(q, " AND d.hour >= ", r->from_ms);
@@ -124,11 +126,16 @@ int rp_filter_count_sql(const struct rp_filter *f, bool rows, struct rp_query *q
     for (const struct rp_filter_node *c = f->root.first; c != NULL; c = c->next)
         if (is_bound(c))
             narrow(&r, c);
-    rp_query_add(q, "(");
+    rp_query_add(q, "(SELECT hour, task_type, reason, category, fingerprint, status,"
+                    " sum(n)::bigint AS n, sum(came_back)::bigint AS came_back,"
+                    " min(first_at) FILTER (WHERE n > 0) AS first_at,"
+                    " max(last_at) FILTER (WHERE n > 0) AS last_at FROM (");
     if (rows || !rp_filter_countable(f) || (r.has_from && r.has_to && r.from_ms >= r.to_ms))
         add_rows(f, q);
     else
         add_hours_and_rest(f, &r, q);
-    rp_query_add(q, ")");
+    /* What was added and has gone again leaves lines that sum up to nothing. */
+    rp_query_add(q, ") AS lines GROUP BY hour, task_type, reason, category, fingerprint, status"
+                    " HAVING sum(n) <> 0)");
     return q->failed ? rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a filter") : 0;
 }

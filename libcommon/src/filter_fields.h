@@ -6,13 +6,10 @@
 
 /* What can be asked of a dead letter: the only source of the language, its help, and the flags.
  *
- *     X(symbol, name, flag or NULL, placeholder, kind, column of the view archive, countable, help)
- */
-#define RP_FILTER_FIELDS(X)                                                                        \
+ *     X(symbol, name, flag, placeholder, kind, column of the view archive, countable, help) */
+#define RP_FILTER_FLAGS(X)                                                                         \
     X(TYPE, "type", "type", "TYPE", NAME, "task_type", true,                                       \
       "of this task type; * and ? are wildcards, a,b is either")                                   \
-    X(REASON, "reason", "reason", "REASON", REASON, "reason", true,                                \
-      "dead for this reason: exhausted, non_retryable, ...")                                       \
     X(CATEGORY, "category", "category", "NAME", NAME, "category", true,                            \
       "of this category, for example TIMEOUT")                                                     \
     X(CLASS, "class", "class", "CLASS", NAME, "error_class", false,                                \
@@ -28,10 +25,6 @@
     X(SINCE, "since", "since", "TIME", TIME, "dead_at", true,                                      \
       "dead since then: 30m, 12h, 7d ago, or 2026-11-21T03:00Z")                                   \
     X(UNTIL, "until", "until", "TIME", TIME, "dead_at", true, "dead before then")                  \
-    X(DEAD_AT, "dead_at", NULL, "TIME", TIME, "dead_at", true, "when it died")                     \
-    X(FAILED_AT, "failed_at", NULL, "TIME", TIME, "failed_at", false, "when its task last failed") \
-    X(STATUS_AT, "status_at", NULL, "TIME", TIME, "status_at", false,                              \
-      "when its status last changed; none while it never has")                                     \
     X(ID, "id", "id", "ID", INT, "id", false, "the dead letter of this id")                        \
     X(TASK, "task", "task", "ID", NAME, "task_id", false, "of the task of this id")                \
     X(TARGET, "target", "target", "TOPIC", NAME, "target", false, "whose target is this topic")    \
@@ -44,6 +37,16 @@
       "whose task this replay had sent before it died")                                            \
     X(CAME_BACK, "came_back", "came-back", NULL, BOOL, "came_back_at", false,                      \
       "replayed, and dead again")
+/* Commands that act on dead letters have another use for --reason; there it is --dead-for. */
+#define RP_FILTER_REASON_FLAG(X)                                                                   \
+    X(REASON, "reason", "reason", "REASON", REASON, "reason", true,                                \
+      "dead for this reason: exhausted, non_retryable, ...")
+#define RP_FILTER_NO_FLAGS(X)                                                                      \
+    X(DEAD_AT, "dead_at", NULL, "TIME", TIME, "dead_at", true, "when it died")                     \
+    X(FAILED_AT, "failed_at", NULL, "TIME", TIME, "failed_at", false, "when its task last failed") \
+    X(STATUS_AT, "status_at", NULL, "TIME", TIME, "status_at", false,                              \
+      "when its status last changed; none while it never has")
+#define RP_FILTER_FIELDS(X) RP_FILTER_FLAGS(X) RP_FILTER_REASON_FLAG(X) RP_FILTER_NO_FLAGS(X)
 
 enum rp_filter_kind {
     RP_FILTER_NAME,   /* text, by globs */

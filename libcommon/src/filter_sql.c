@@ -99,12 +99,24 @@ static void add_param(struct rp_query *q, struct rp_buf *text)
     rp_buf_clear(text);
 }
 
+/* Whether a status other than `dead` is asked for: then the few rows that have a state are enough.
+ */
+static bool is_done(const struct rp_filter_node *term)
+{
+    if (term->field != RP_FIELD_STATUS)
+        return false;
+    for (size_t i = 0; i < term->n_values; i++)
+        if (term->values[i].none || strcmp(term->values[i].text, "dead") == 0)
+            return false;
+    return true;
+}
+
 static void add_column(struct rp_query *q, const struct rp_filter_node *term, bool *first)
 {
     if (!*first)
         rp_query_add(q, " OR ");
     *first = false;
-    rp_query_add(q, "d.");
+    rp_query_add(q, is_done(term) ? "d.state_" : "d.");
     rp_query_add(q, rp_filter_fields[term->field].column);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "suggest.h"
+#include "term.h"
 
 /* What is left of argv. */
 struct words {
@@ -24,12 +25,16 @@ static char *take(struct words *w)
 
 void cli_error(const char *fmt, ...)
 {
+    struct rp_buf line = {0};
+    char text[1024];
     va_list args;
     va_start(args, fmt);
-    (void)fputs("reprise: ", stderr);
-    (void)vfprintf(stderr, fmt, args);
-    (void)fputc('\n', stderr);
+    (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    (void)term_line(&line, rp_str(text), SIZE_MAX);
+    (void)fprintf(stderr, "reprise: %.*s\n", (int)line.len,
+                  line.data == NULL ? "" : (const char *)line.data);
+    rp_buf_clear(&line);
 }
 
 static int bad_word(const char *what, const struct rp_suggestion *s, const char *dashes)
@@ -51,6 +56,11 @@ static size_t find_option(const struct cli_command *c, const char *name, size_t 
         i++;
     }
     return CLI_MAX_OPTIONS;
+}
+
+bool cli_has_option(const struct cli_args *args, const char *option)
+{
+    return find_option(args->command, option, strlen(option)) < CLI_MAX_OPTIONS;
 }
 
 const char *cli_value(const struct cli_args *args, const char *option)
@@ -112,9 +122,14 @@ static int parse_option(struct cli_args *args, const char *word, struct words *w
     size_t i = find_option(args->command, word + 2, n);
     if (i == CLI_MAX_OPTIONS)
         return unknown_option(args->command, word);
+    bool repeatable = is_repeatable(&args->command->options[i]);
+    if (args->values[i] != NULL && !repeatable) {
+        cli_error("option '--%s' is given twice", args->command->options[i].name);
+        return CLI_USAGE;
+    }
     if (args->command->options[i].value != NULL) {
         int rc = take_value(word, w, &args->values[i]);
-        if (rc == CLI_OK && is_repeatable(&args->command->options[i]))
+        if (rc == CLI_OK && repeatable)
             args->given[args->n_given++] = (struct cli_given){i, args->values[i]};
         return rc;
     }

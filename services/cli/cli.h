@@ -14,6 +14,7 @@ enum cli_exit {
     CLI_FAULTS = 3,  /* a check found something */
     CLI_NOTHING = 4, /* nothing matched */
     CLI_PARTLY = 5,  /* some of it was done */
+    CLI_REFUSED = 6, /* nobody said yes to it */
 };
 
 struct cli_option {
@@ -23,7 +24,7 @@ struct cli_option {
     bool required;
 };
 
-#define CLI_MAX_OPTIONS 24
+#define CLI_MAX_OPTIONS 56
 
 /* One value of an option that may come any number of times. */
 struct cli_given {
@@ -63,6 +64,8 @@ void cli_help_command(FILE *out, const struct cli_command *command);
 void cli_help_group(FILE *out, const struct cli_command *const *commands, const char *group);
 void cli_help_all(FILE *out, const struct cli_command *const *commands);
 
+/* Whether the command knows an option of this name. */
+bool cli_has_option(const struct cli_args *args, const char *option);
 /* The value of an option, NULL where it was not given. The name must be one of the command's. */
 const char *cli_value(const struct cli_args *args, const char *option);
 /* Value number `n` (from 0) of an option that may come any number of times, NULL where there are
@@ -74,7 +77,7 @@ const char *cli_value_at(const struct cli_args *args, const char *option, size_t
 struct rp_config;
 struct rp_config *cli_config_load(const struct cli_args *args);
 
-/* Prints "reprise: ..." on stderr. */
+/* Prints "reprise: ..." on stderr, as one line that is safe for a terminal. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Each is defined in its cmd_*.c and listed in main.c. */
@@ -82,6 +85,7 @@ extern const struct cli_command cmd_policy_explain, cmd_policy_check;
 extern const struct cli_command cmd_topics_apply, cmd_topics_check;
 extern const struct cli_command cmd_db_migrate, cmd_db_check;
 extern const struct cli_command cmd_fail;
-extern const struct cli_command cmd_dlq_list, cmd_dlq_show, cmd_dlq_stats;
+extern const struct cli_command cmd_dlq_list, cmd_dlq_groups, cmd_dlq_show, cmd_dlq_stats;
+extern const struct cli_command cmd_dlq_count, cmd_help;
 
 #endif

@@ -1,112 +1,165 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "database.h"
-#include "dlq_query.h"
+#include "archive_export.h"
+#include "dlq.h"
+#include "iso8601.h"
+#include "pager.h"
+#include "payload.h"
+#include "shell_words.h"
 #include "table.h"
 #include "term.h"
-#include "units.h"
 
-#define DEFAULT_LIMIT "50"
-#define MAX_CELL      40
+#define DEFAULT_LIMIT      50
+#define DEFAULT_LIMIT_TEXT "50"
+#define MAX_CELL           40
 
-static const char *read_limit(const struct cli_args *args)
+#define DIED "to_char(d.dead_at, 'YYYY-MM-DD HH24:MI:SS') AS died"
+#define ERROR                                                                                      \
+    "coalesce(d.error_class || ': ' || left(d.error_message, 300), left(d.detail, 300)) AS error"
+/* Where the next page begins. */
+#define CURSOR "to_char(d.dead_at, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') || '/' || d.id AS cursor"
+
+static const char *columns(enum dlq_form form)
 {
-    const char *limit = cli_value(args, "limit");
-    int64_t n;
-    if (limit == NULL)
-        return DEFAULT_LIMIT;
-    if (rp_parse_int(limit, &n) && n > 0)
-        return limit;
-    cli_error("--limit is a number from 1 on, not '%s'", limit);
-    return NULL;
+    if (form == DLQ_FORM_WIDE)
+        return "d.id, " DIED ", d.status, d.reason, d.category, d.policy, d.task_type AS type,"
+               " d.task_id AS task, d.target, d.attempts, d.replays,"
+               " lpad(to_hex(d.fingerprint), 16, '0') AS group, d.source, " ERROR;
+    return "d.id, " DIED ", d.status, d.reason, d.task_type AS type, d.task_id AS task,"
+           " d.attempts, " ERROR;
 }
 
-static int print(PGresult *result, enum dlq_format format)
+struct cursor {
+    char time[40], id[RP_UNIT_TEXT];
+};
+
+static int read_cursor(const struct cli_args *args, struct cursor *out)
 {
-    int n = PQntuples(result);
-    if (format == DLQ_JSON)
-        dlq_json_print(result);
-    else if (n > 0)
-        table_print(stdout, result, MAX_CELL);
+    const char *text = cli_value(args, "before"), *slash = text == NULL ? NULL : strrchr(text, '/');
+    int64_t id, ms;
+    out->time[0] = '\0';
+    if (text == NULL)
+        return CLI_OK;
+    if (slash != NULL && (size_t)(slash - text) < sizeof out->time &&
+        rp_iso8601_parse((struct rp_bytes){text, (size_t)(slash - text)}, &ms) &&
+        rp_parse_int(slash + 1, &id)) {
+        (void)snprintf(out->time, sizeof out->time, "%.*s", (int)(slash - text), text);
+        (void)rp_format_int(id, out->id);
+        return CLI_OK;
+    }
+    cli_error("--before takes what an earlier list gave, not '%s'", text);
+    return CLI_USAGE;
+}
+
+static void add_cursor(struct rp_query *q, const struct cursor *c)
+{
+    if (c->time[0] == '\0')
+        return;
+    rp_query_add(q, " AND d.dead_at <= ");
+    rp_query_param(q, c->time);
+    rp_query_add(q, "::timestamptz AND (d.dead_at, d.id) < (");
+    rp_query_param(q, c->time);
+    rp_query_add(q, "::timestamptz, ");
+    rp_query_param(q, c->id);
+    rp_query_add(q, "::bigint)");
+}
+
+/* A list's last columns are not for the table: the payload, and the cursor. */
+#define N_HIDDEN 2
+
+static void print_payload(FILE *out, const PGresult *result, int row, enum payload_form form)
+{
+    int column = PQnfields(result) - N_HIDDEN;
+    size_t n;
+    if (form == PAYLOAD_BAD || PQgetisnull(result, row, column))
+        return;
+    unsigned char *bytes =
+        PQunescapeBytea((const unsigned char *)PQgetvalue(result, row, column), &n);
+    if (bytes != NULL)
+        payload_print(out, (struct rp_bytes){bytes, n}, form, "    ");
+    PQfreemem(bytes);
+}
+
+struct page {
+    FILE *out;
+    const PGresult *result;
+    enum payload_form payload; /* BAD: none */
+};
+
+static void behind_row(void *opaque, int row)
+{
+    const struct page *p = opaque;
+    print_payload(p->out, p->result, row, p->payload);
+}
+
+static void print_page(struct dlq *d, const PGresult *result, int n, enum payload_form payload)
+{
+    struct page p = {pager_open(), result, payload};
+    struct table_options options = {.max_cell = MAX_CELL,
+                                    .n_rows = n,
+                                    .n_columns = PQnfields(result) - N_HIDDEN,
+                                    .behind_row = payload == PAYLOAD_BAD ? NULL : behind_row,
+                                    .opaque = &p};
+    for (int row = 0; d->form == DLQ_FORM_JSON && row < n; row++)
+        dlq_print_json(p.out, result, row);
+    if (d->form != DLQ_FORM_JSON)
+        table_print_with(p.out, result, &options);
+    pager_close(p.out);
+}
+
+/* How to go on, for who sees it. */
+static void print_next(struct dlq *d, const PGresult *result, int n)
+{
+    (void)fputs("more: ", stderr);
+    shell_words_print(stderr, d->args, "before");
+    (void)fprintf(stderr, " --before %s\n", PQgetvalue(result, n - 1, PQnfields(result) - 1));
+}
+
+static int list(struct dlq *d)
+{
+    struct rp_query q = {0};
+    struct cursor cursor;
+    PGresult *result;
+    bool with_payload = cli_value(d->args, "payload") != NULL;
+    enum payload_form payload = with_payload ? payload_form_read(d->args) : PAYLOAD_BAD;
+    int64_t limit = dlq_number(d->args, "limit", DEFAULT_LIMIT);
+    if (limit == 0 || read_cursor(d->args, &cursor) != CLI_OK ||
+        (with_payload && payload == PAYLOAD_BAD))
+        return CLI_USAGE;
+    rp_query_add(&q, "SELECT ");
+    rp_query_add(&q, d->form == DLQ_FORM_JSON ? rp_archive_json : columns(d->form));
+    rp_query_add(&q, with_payload && d->form != DLQ_FORM_JSON ? ", d.payload, " CURSOR
+                                                              : ", NULL::bytea, " CURSOR);
+    rp_query_add(&q, " FROM archive AS d WHERE ");
+    dlq_add_filter(d, &q);
+    add_cursor(&q, &cursor);
+    rp_query_add(&q, " ORDER BY d.dead_at DESC, d.id DESC LIMIT ");
+    rp_query_param_int(&q, limit < INT64_MAX ? limit + 1 : limit);
+    int code = dlq_query_ask(d, &q, &result);
+    if (code != CLI_OK)
+        return code;
+    int rows = PQntuples(result), n = rows > limit ? (int)limit : rows;
+    if (n > 0)
+        print_page(d, result, n, payload);
+    if (rows > n)
+        print_next(d, result, n);
     PQclear(result);
     return n > 0 ? CLI_OK : CLI_NOTHING;
 }
 
-static int list(const struct cli_args *args, struct rp_db *db)
-{
-    enum dlq_format format = dlq_format_read(args);
-    const char *limit = read_limit(args);
-    struct dlq_query q = {0};
-    PGresult *result;
-    if (format == DLQ_BAD || limit == NULL)
-        return CLI_USAGE;
-    dlq_query_add(&q, "SELECT ");
-    dlq_query_add(&q, format == DLQ_JSON
-                          ? dlq_json
-                          : "d.id, to_char(d.dead_at, 'YYYY-MM-DD HH24:MI:SS') AS died, d.reason,"
-                            " d.task_type AS type, d.task_id AS task, d.attempts,"
-                            " coalesce(d.error_class || ': ' || left(d.error_message, 300),"
-                            "  d.detail) AS error");
-    dlq_query_add(&q, " FROM dead_letter AS d");
-    int code = dlq_query_filter(&q, args);
-    dlq_query_add(&q, " ORDER BY d.dead_at DESC, d.id DESC LIMIT ");
-    dlq_query_add(&q, limit);
-    if (code != CLI_OK) {
-        dlq_query_clear(&q);
-        return code;
-    }
-    code = dlq_query_run(&q, db, &result);
-    return code == CLI_OK ? print(result, format) : code;
-}
-
-static int stats(const struct cli_args *args, struct rp_db *db)
-{
-    enum dlq_format format = dlq_format_read(args);
-    struct dlq_query q = {0};
-    PGresult *result;
-    if (format == DLQ_BAD)
-        return CLI_USAGE;
-    dlq_query_add(&q, format == DLQ_JSON ? "SELECT row_to_json(s) FROM (" : "SELECT * FROM (");
-    dlq_query_add(&q, "SELECT count(*), d.task_type AS type, d.reason, d.category,"
-                      " to_char(min(d.dead_at), 'YYYY-MM-DD HH24:MI:SS') AS first,"
-                      " to_char(max(d.dead_at), 'YYYY-MM-DD HH24:MI:SS') AS last"
-                      " FROM dead_letter AS d");
-    int code = dlq_query_filter(&q, args);
-    dlq_query_add(&q, " GROUP BY d.task_type, d.reason, d.category"
-                      " ORDER BY count(*) DESC, d.task_type, d.reason, d.category) AS s");
-    if (code != CLI_OK) {
-        dlq_query_clear(&q);
-        return code;
-    }
-    code = dlq_query_run(&q, db, &result);
-    return code == CLI_OK ? print(result, format) : code;
-}
-
 static int run_list(const struct cli_args *args)
 {
-    return database_run(args, list);
-}
-
-static int run_stats(const struct cli_args *args)
-{
-    return database_run(args, stats);
+    return dlq_run(args, list);
 }
 
 static const struct cli_option list_options[] = {
-    DLQ_FILTER_OPTIONS,
-    {.name = "limit", .value = "N", .help = "so many at most (default: " DEFAULT_LIMIT ")"},
-    {.name = "format", .value = "FORMAT", .help = "table (default), or json: an object a line"},
-    {0},
-};
-
-static const struct cli_option stats_options[] = {
-    DLQ_FILTER_OPTIONS,
-    {.name = "format", .value = "FORMAT", .help = "table (default), or json: an object a line"},
+    FILTER_OPTIONS,
+    DLQ_FORMAT_OPTION,
+    {.name = "limit", .value = "N", .help = "so many at most (default: " DEFAULT_LIMIT_TEXT ")"},
+    {.name = "before", .value = "PLACE", .help = "go on where an earlier list ended"},
+    {.name = "payload", .value = "FORM", .help = "with payloads: auto, text, json or hex"},
     {0},
 };
 
@@ -116,15 +169,9 @@ const struct cli_command cmd_dlq_list = {
     .summary = "Lists dead letters, the newest first.",
     .about =
         "Times are UTC. The objects of --format json have all that is known of a dead letter;\n"
-        "their `task` is an event that `reprise fail -` takes.",
+        "their `task` is an event that `reprise fail -` takes. `reprise help filter` tells\n"
+        "what the options, and --where, can say. Where there are more, the command that goes\n"
+        "on with them is shown.",
     .options = list_options,
     .run = run_list,
-};
-
-const struct cli_command cmd_dlq_stats = {
-    .group = "dlq",
-    .name = "stats",
-    .summary = "Counts dead letters by type, reason and category.",
-    .options = stats_options,
-    .run = run_stats,
 };

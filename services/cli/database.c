@@ -12,7 +12,7 @@ int database_failed(const struct rp_error *err)
     return CLI_FAILED;
 }
 
-int database_run(const struct cli_args *args, database_fn *run)
+int database_run_with(const struct cli_args *args, database_with_fn *run, void *opaque)
 {
     struct rp_error err;
     struct rp_db *db;
@@ -23,9 +23,23 @@ int database_run(const struct cli_args *args, database_fn *run)
     if (rp_db_open(config->postgres.dsn, "reprise", TIMEOUT_MS, &db, &err) != 0) {
         cli_error("%s", err.text);
     } else {
-        code = run(args, db);
+        code = run(args, db, opaque);
         rp_db_close(db);
     }
     rp_config_free(config);
     return code;
+}
+
+struct plain {
+    database_fn *run;
+};
+
+static int run_plain(const struct cli_args *args, struct rp_db *db, void *opaque)
+{
+    return ((struct plain *)opaque)->run(args, db);
+}
+
+int database_run(const struct cli_args *args, database_fn *run)
+{
+    return database_run_with(args, run_plain, &(struct plain){run});
 }

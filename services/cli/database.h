@@ -11,6 +11,10 @@ typedef int database_fn(const struct cli_args *args, struct rp_db *db);
  * printed. Returns the exit code. */
 int database_run(const struct cli_args *args, database_fn *run);
 
+/* The same, with something for `run`. */
+typedef int database_with_fn(const struct cli_args *args, struct rp_db *db, void *opaque);
+int database_run_with(const struct cli_args *args, database_with_fn *run, void *opaque);
+
 /* Prints the error; returns CLI_FAILED. */
 int database_failed(const struct rp_error *err);
 

@@ -13,7 +13,8 @@ static const char exit_codes[] = "Exit codes:\n"
                                  "  2  bad arguments or a bad configuration\n"
                                  "  3  a check found something\n"
                                  "  4  nothing matched\n"
-                                 "  5  some of it was done\n";
+                                 "  5  some of it was done\n"
+                                 "  6  nobody said yes to it\n";
 
 static int option_text(const struct cli_option *o, char *out, size_t size)
 {

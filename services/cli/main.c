@@ -11,8 +11,11 @@ static const struct cli_command *const commands[] = {
     &cmd_policy_check,
     &cmd_fail,
     &cmd_dlq_list,
+    &cmd_dlq_groups,
     &cmd_dlq_show,
     &cmd_dlq_stats,
+    &cmd_dlq_count,
+    &cmd_help,
     NULL,
 };
 

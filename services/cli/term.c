@@ -18,9 +18,8 @@ static bool is_safe(uint32_t code)
     static const struct {
         uint32_t first, last;
     } unsafe[] = {
-        {0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200f},
-        {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
-        {0xe0000, 0xe0fff},
+        {0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200f},   {0x2028, 0x202e},
+        {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
     };
     for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
         if (code >= unsafe[i].first && code <= unsafe[i].last)
@@ -146,4 +145,25 @@ size_t term_width(FILE *out)
     if (!isatty(fileno(out)))
         return 0;
     return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+bool term_colours(void)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return (no == NULL || *no == '\0') && (term == NULL || strcmp(term, "dumb") != 0) &&
+           isatty(STDOUT_FILENO);
+}
+
+const char *term_status_colour(const char *status)
+{
+    static const struct {
+        const char *status, *colour;
+    } colours[] = {{"dead", "\x1b[31m"},
+                   {"replaying", "\x1b[33m"},
+                   {"replayed", "\x1b[32m"},
+                   {"discarded", "\x1b[2m"}};
+    for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
+        if (strcmp(status, colours[i].status) == 0)
+            return colours[i].colour;
+    return "";
 }

@@ -29,4 +29,11 @@ bool term_readable(struct rp_bytes bytes);
 /* The columns of the terminal; 0 where `out` is none. */
 size_t term_width(FILE *out);
 
+/* Whether stdout is a terminal for colours; NO_COLOR in the environment says no. */
+bool term_colours(void);
+#define TERM_PLAIN "\x1b[0m"
+#define TERM_BOLD  "\x1b[1m"
+/* How a dead letter's status begins in colour; "" where it is no such word. */
+const char *term_status_colour(const char *status);
+
 #endif

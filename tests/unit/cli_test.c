@@ -156,6 +156,19 @@ static void an_option_with_many_values_keeps_them_in_order(void **state)
     assert_string_equal(seen.many, "a=1;b=2;a=1;");
 }
 
+static void what_can_be_meant_once_is_refused_the_second_time(void **state)
+{
+    (void)state;
+    assert_refused("fail --first 1 --first 2", "option '--first' is given twice");
+    assert_refused("fail --first 1 --dry-run --dry-run", "option '--dry-run' is given twice");
+}
+
+static void what_the_arguments_say_reaches_no_terminal_raw(void **state)
+{
+    (void)state;
+    assert_refused("fail --first 1 \x1b[2J", "unexpected argument '\\x1b[2J'");
+}
+
 static void two_dashes_end_the_options(void **state)
 {
     (void)state;
@@ -245,6 +258,8 @@ int main(void)
         CLI_TEST(a_command_without_a_group_is_called_by_its_name),
         CLI_TEST(a_value_may_be_empty_or_look_like_an_option),
         CLI_TEST(an_option_with_many_values_keeps_them_in_order),
+        CLI_TEST(what_can_be_meant_once_is_refused_the_second_time),
+        CLI_TEST(what_the_arguments_say_reaches_no_terminal_raw),
         CLI_TEST(two_dashes_end_the_options),
         CLI_TEST(the_configuration_is_named_anywhere_or_in_the_environment),
         CLI_TEST(an_unknown_option_is_refused_with_a_suggestion),

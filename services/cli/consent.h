@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_CLI_CONSENT_H
+#define REPRISE_CLI_CONSENT_H
+
+#include "cli.h"
+
+/* Who does something to dead letters, why, and whether they are sure. CONSENT_OPTIONS goes into the
+ * tables of the commands that do. */
+#define CONSENT_OPTIONS                                                                            \
+    {.name = "reason", .value = "TEXT", .help = "why, for the audit"},                             \
+        {.name = "as",                                                                             \
+         .value = "NAME",                                                                          \
+         .help = "who, for the audit (default: the system's user)"},                               \
+        {.name = "dry-run", .help = "say what would be done, and do nothing"},                     \
+    {                                                                                              \
+        .name = "yes", .help = "do not ask"                                                        \
+    }
+
+/* The actor: --as, else the name of the system's user. Borrowed, until the next call. */
+const char *consent_actor(const struct cli_args *args);
+/* Asks on the terminal whether to go on; --yes is an answer. Without a terminal and without --yes
+ * nothing is done. What stands against it is printed. CLI_OK to go on. */
+int consent_ask(const struct cli_args *args, const char *question);
+
+#endif

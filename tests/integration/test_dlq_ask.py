@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions about dead letters on the command line: list, groups, stats, count, and their filter."""
+
+import datetime
+import json
+import os
+import pty
+import random
+import subprocess
+
+import pytest
+
+from archive_db import ArchiveDb
+from pipeline import BUILD, wait_for
+
+EVIL = "\x1b[2J\x07\u009b31m\u202ered\nsecond"
+
+
+class Dlq(ArchiveDb):
+    def run(self, *arguments, code=0, env=None, stdin=subprocess.DEVNULL):
+        done = subprocess.run(
+            [BUILD / "bin/reprise", "dlq", *map(str, arguments), "--config", self.config],
+            stdin=stdin, capture_output=True, timeout=120, env={**os.environ, **(env or {})},
+        )  # fmt: skip
+        out, err = done.stdout.decode(), done.stderr.decode()
+        codes = code if isinstance(code, tuple) else (code,)
+        assert done.returncode in codes, f"{arguments}: {done.returncode} {err}{out}"
+        self.stderr = err
+        return out
+
+    def rows(self, *arguments, code=0):
+        text = self.run(*arguments, "--format", "json", code=code)
+        return [json.loads(line) for line in text.splitlines()]
+
+    def ids(self, *arguments, code=(0, 4)):
+        return sorted(row["id"] for row in self.rows("list", "--limit", 100000, *arguments, code=code))
+
+    def set_status(self, status, condition, more=""):
+        self.query(
+            "insert into dead_letter_state (dead_at, id, status, task_type, reason, category,"
+            " fingerprint, replays, job, came_back_at) select dead_at, id, %s, task_type, reason,"
+            f" category, fingerprint, 1, 'job-1', {more or 'null'} from dead_letter as d"
+            f" where {condition.replace('%', '%%')}", status,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def make(postgres, tmp_path_factory):
+    def make(name):
+        db = Dlq(postgres, tmp_path_factory.mktemp(name), name)
+        db.migrate()
+        return db
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def db(make):
+    """Some thousand rows of the last two days, in all states, and one that is out to deceive."""
+    db = make("ask")
+    start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2)
+    db.add_letters(3000, start.isoformat(), days=2)
+    db.set_status("replayed", "id % 10 = 1")
+    db.set_status("replayed", "id % 10 = 2", "now()")
+    db.set_status("discarded", "id % 10 = 3")
+    db.set_status("replaying", "id % 100 = 4")
+    db.query(
+        "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason,"
+        " detail, category, policy, task_id, task_type, target, payload, error_class,"
+        " error_message, source, fingerprint) values (now(), 't', 1, 0, 'EXHAUSTED', %(e)s, %(e)s,"
+        " %(e)s, %(e)s, %(e)s, %(e)s, convert_to(%(e)s, 'UTF8'), %(e)s, %(e)s, %(e)s, 77)", {"e": EVIL},
+    )  # fmt: skip
+    db.query("insert into error_group values (77, %(e)s, %(e)s, %(e)s)", {"e": EVIL})
+    return db
+
+
+CASES = [
+    ("all", "true"),
+    ("type = type-1", "task_type = 'type-1'"),
+    ("type = type-? and not type in (type-1, 'type-2')", "task_type in ('type-0', 'type-3', 'type-4', 'type-5')"),
+    ("type = t_pe*", "false"),
+    ("category = none", "category is null"),
+    ("category != NETWORK", "category is distinct from 'NETWORK'"),
+    ("not category = NETWORK and not (category = TIMEOUT or id < 5)", "coalesce(category, '') not in ('NETWORK', 'TIMEOUT') and id >= 5"),
+    ("class = *IOException and message contains 'HOST 29'", "error_message like '%host 29%'"),
+    ("message ~ 'host 1\\d$'", "error_message ~ 'host 1.$'"),
+    ("message !~ 'host'", "task_id not like 'task-%'"),
+    ("reason = non_retryable and attempts >= 3 and attempts != 5", "reason = 'NON_RETRYABLE' and attempts in (3, 4, 6)"),
+    ("attempts > 99999999999", "false"),
+    ("id in (1, 2, 3) or task = task-9", "id in (1, 2, 3) or task_id = 'task-9'"),
+    ("status = dead", "status = 'dead'"),
+    ("status != dead", "status <> 'dead'"),
+    ("status in (replayed, discarded)", "status in ('replayed', 'discarded')"),
+    ("not status in (dead, replayed)", "status in ('replaying', 'discarded')"),
+    ("replays = 1 and job = job-*", "replays = 1"),
+    ("came_back", "came_back_at is not null"),
+    ("not came_back and status = replayed", "came_back_at is null and status = 'replayed'"),
+    ("group = 000000000000000f", "fingerprint = 15"),
+    ("group in (000000000000000, 0000000000000010)", "fingerprint between 0 and 16"),
+    ("target = order? and source = none", "target = 'orders'"),
+    ("dead_at >= 1d and until 3h", "dead_at >= now() - interval '1 day' and dead_at < now() - interval '3 hours'"),
+    ("status_at != none", "status_at is not null"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression, sql", CASES)
+def test_a_filter_finds_what_its_sql_would(db, expression, sql):
+    found = db.ids("--where", expression)
+    expected = sorted(id for (id,) in db.query(f"select id from archive where {sql}"))
+    # Rows at the edge of a range may have passed it meanwhile.
+    assert len(set(found) ^ set(expected)) <= (2 if "dead_at" in sql else 0), expression
+    count = int(db.run("count", "--where", expression, code=(0, 4)))
+    assert abs(count - len(expected)) <= (2 if "dead_at" in sql else 0)
+
+
+def test_flags_say_the_same(db):
+    assert db.ids("--type", "type-1,type-2", "--reason", "exhausted") == db.ids(
+        "--where", "type in (type-1, type-2) and reason = EXHAUSTED"
+    )
+    assert db.ids("--attempts", ">=5", "--status", "!=dead") == db.ids(
+        "--where", "attempts >= 5", "--where", "status != dead"
+    )
+    assert db.ids("--message", "HOST 29", "--came-back") == db.ids(
+        "--where", "message contains 'host 29' and came_back"
+    )
+    assert db.ids("--message", "~host 2[0-5]$") == [21, 22, 23, 24, 25, 26]
+
+
+def test_a_mistake_is_shown_at_its_place(db):
+    db.run("list", "--where", "type = a and (clas = b)", code=2)
+    first, expression, caret = db.stderr.splitlines()
+    assert first == "reprise: --where: at 15: there is no field 'clas' (did you mean class?)"
+    assert expression[caret.index("^") :] == "clas = b)"
+    db.run("list", "--where", "message ~ '('", code=2)
+    assert "invalid regular expression" in db.stderr
+    for arguments in (
+        ["--type", "a", "--type", "b"], ["--since", "yesterdayish"], ["--id", "x"], ["--where", ""],
+        ["--limit", "0"], ["--format", "xml"], ["--before", "x"], ["--payload", "raw"],
+    ):  # fmt: skip
+        db.run("list", *arguments, code=2)
+    db.run("stats", "--by", "type,nonsense", code=2)
+    db.run("groups", "--hours", "1000", code=2)
+
+
+def test_what_the_rollup_says_the_rows_say(db, rng):
+    """A condition that is always true and that the rollup does not have sends the same question to
+    the rows."""
+    always = "(id > 0 or id < 1)"
+    terms = (
+        ["type = type-1", "type = type-*", "type in (type-2, none)", "category = none", "status = dead"]
+        + ["status != dead", "reason = exhausted", "group = 000000000000000", "category != TIMEOUT"]
+    )
+    for _ in range(40):
+        chosen = rng.sample(terms, rng.randint(1, 3))
+        expression = rng.choice([" and ", " or "]).join(rng.choice(["", "not "]) + t for t in chosen)
+        bounds = rng.choice(["", " and since 30h", " and until 90m", " and since 1000m and until 999m"])
+        expression = f"({expression}){bounds}"
+        for question in (["groups", "--limit", 100], ["stats"], ["stats", "--by", "hour,status"]):
+            rollup = db.rows(*question, "--where", expression, code=(0, 4))
+            rows = db.rows(*question, "--where", f"{expression} and {always}", code=(0, 4))
+            if not bounds:
+                assert rollup == rows, expression
+            else:  # what is near the edge of the range moves on meanwhile
+                assert abs(sum(r["count"] for r in rollup) - sum(r["count"] for r in rows)) <= 3
+
+
+def test_groups_show_what_became_of_them(db):
+    groups = db.rows("groups", "--limit", 100)
+    assert sum(g["count"] for g in groups) == 3001
+    by_sql = db.query(
+        "select lpad(to_hex(fingerprint), 16, '0'), count(*), count(*) filter (where status = 'dead'),"
+        " count(*) filter (where status = 'replayed'), count(came_back_at), max(id)"
+        " from archive group by 1 order by 2 desc, 1"
+    )
+    assert [
+        (g["group"], g["count"], g["dead"], g["replayed"], g["came_back"], g["sample"]["id"])
+        for g in groups
+    ] == by_sql
+    assert all(len(g["trend"]) == 24 for g in groups)
+    last_day = db.query("select count(*) from archive where dead_at >= date_trunc('hour', now()) - interval '23 hours'")
+    assert abs(sum(sum(g["trend"]) for g in groups) - last_day[0][0]) <= 2
+    text = db.run("groups", "--limit", 1, env={"LC_ALL": "C.UTF-8"})
+    assert set("\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588") & set(text)
+    assert "replayed 2" in text or "replayed 1" in text
+    assert db.run("groups", env={"LC_ALL": "C"}).isascii()
+
+
+def test_pages_follow_each_other(db):
+    seen, arguments = [], ["list", "--where", "type = type-1", "--limit", 120, "--format", "json"]
+    for _ in range(6):
+        page = [json.loads(line)["id"] for line in db.run(*arguments).splitlines()]
+        seen += page
+        if "more: " not in db.stderr:
+            break
+        command = db.stderr.strip().removeprefix("more: ")
+        assert command.startswith("reprise dlq list --config ")
+        arguments = [*arguments[:7], "--before", command.rsplit(" ", 1)[1]]
+    expected = db.query("select id from archive where task_type = 'type-1' order by dead_at desc, id desc")
+    assert seen == [id for (id,) in expected]
+
+
+def on_terminal(db, *arguments, **env):
+    """What a terminal of 30 lines gets."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [BUILD / "bin/reprise", "dlq", *arguments, "--config", db.config],
+        stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", **env},
+    )  # fmt: skip
+    os.close(theirs)
+    out = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        out += part
+    os.close(ours)
+    assert process.wait(30) == 0
+    return out.decode()
+
+
+def test_a_terminal_gets_colours_and_a_pager(db, tmp_path):
+    plain = on_terminal(db, "list", "--limit", "3", PAGER="cat", NO_COLOR="1")
+    assert "\x1b" not in plain and "STATUS" in plain
+    assert "\x1b[1m" in on_terminal(db, "list", "--limit", "3", PAGER="cat", NO_COLOR="")
+    paged = tmp_path / "paged"
+    on_terminal(db, "list", "--limit", "50", PAGER=f"cat > '{paged}'", NO_COLOR="1")
+    assert len(paged.read_text().splitlines()) == 51
+    assert "\x1b" not in db.run("list", "--limit", 3)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["list", "--format", "wide"], ["list", "--format", "json"], ["list", "--payload", "auto"],
+     ["list", "--payload", "hex"], ["groups"], ["groups", "--format", "wide"], ["groups", "--format", "json"],
+     ["stats"], ["stats", "--by", "type,category,hour"], ["stats", "--format", "json"]],
+)  # fmt: skip
+def test_nothing_reaches_the_terminal_raw(db, arguments):
+    text = db.run(*arguments, "--where", "task != task-*")
+    assert not set(text) & set("\x1b\x07\u009b\u202e\x7f\0")
+    assert "\nsecond" not in text or "--payload" in arguments
+    assert "1b[2J" in text or "1b 5b" in text or "u001b" in text
+
+
+def test_what_is_wrong_reaches_the_terminal_escaped(db):
+    for arguments in (["--where", f"type = a {EVIL}"], ["--type", "a", "--since", EVIL], ["--message", f"~({EVIL}"]):
+        db.run("list", *arguments, code=2)
+        assert not set(db.stderr) & set("\x1b\x07\u009b\u202e")
+
+
+INJECTIONS = ["' or true --", "x'; drop table audit; --", "\\'; drop table audit; --", '"} or true',
+              "{a,b}", "%s$1$$", "1); drop table audit; --", "*'*", "') or ('' = '"]  # fmt: skip
+
+
+def test_sql_in_any_field_and_flag_is_data(db):
+    help_text = subprocess.run([BUILD / "bin/reprise", "help", "filter"], capture_output=True, text=True).stdout
+    fields = [l.split() for l in help_text.splitlines() if l.startswith("  ") and l[2:3].islower() and l[13:14] in "- "]
+    names = [f[0] for f in fields]
+    flags = [f[1] for f in fields if len(f) > 1 and f[1].startswith("--") and f[1] != "--came-back"]
+    assert len(names) > 20 and len(flags) > 15
+    before = db.query("select count(*) from archive"), db.query("select count(*) from audit")
+    for text in INJECTIONS:
+        quoted = "'" + text.replace("'", "''") + "'"
+        for flag in flags:
+            for value in (text, "!=" + text, f"a,{text}"):
+                assert db.run("count", flag, value, code=(0, 2, 4)).strip() in ("", "0", "3000", "3001"), (flag, value)
+        for name in names:
+            for form in (f"{name} = {quoted}", f"{name} in (none, {quoted})", f"{name} contains {quoted}", f"{name} = {text}"):
+                db.run("count", "--where", form, code=(0, 2, 4))
+        for option in ("--limit", "--before", "--format", "--payload"):
+            db.run("list", option, text, code=2)
+        db.run("stats", "--by", text, code=2)
+        db.run("groups", "--hours", text, code=2)
+    assert (db.query("select count(*) from archive"), db.query("select count(*) from audit")) == before
