@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bury.h"
 
+#include "record_size.h"
+
 #define SHRUNK_MAX 1024u /* bytes of a text that is kept */
 
 static void shrink_letter(struct rp_dead_letter *letter)
@@ -15,14 +17,10 @@ static void shrink_letter(struct rp_dead_letter *letter)
     t->n_headers = t->n_causes = 0;
 }
 
-int rp_bury(const struct rp_config *config, struct rp_dead_letter *letter, struct rp_bytes key,
-            bool shrink, struct rp_buf *buf, struct rp_outgoing *out, struct rp_error *err)
+static int make(const struct rp_config *config, const struct rp_dead_letter *letter,
+                struct rp_bytes key, struct rp_buf *buf, struct rp_outgoing *out,
+                struct rp_error *err)
 {
-    if (shrink) {
-        shrink_letter(letter);
-        if (key.len > SHRUNK_MAX)
-            key.len = SHRUNK_MAX;
-    }
     buf->len = 0;
     if (rp_dead_letter_encode(letter, buf, err) != 0)
         return -1;
@@ -32,4 +30,20 @@ int rp_bury(const struct rp_config *config, struct rp_dead_letter *letter, struc
         .value = rp_buf_bytes(buf),
     };
     return 0;
+}
+
+int rp_bury(const struct rp_config *config, struct rp_targets *targets,
+            struct rp_dead_letter *letter, struct rp_bytes key, bool shrink, struct rp_buf *buf,
+            struct rp_outgoing *out, struct rp_error *err)
+{
+    if (!shrink) {
+        if (make(config, letter, key, buf, out, err) != 0)
+            return -1;
+        if (rp_targets_fits(targets, out->topic, rp_record_batch_bytes(out)))
+            return 0;
+    }
+    shrink_letter(letter);
+    if (key.len > SHRUNK_MAX)
+        key.len = SHRUNK_MAX;
+    return make(config, letter, key, buf, out, err);
 }

@@ -5,13 +5,15 @@
 #include "config.h"
 #include "dead_letter.h"
 #include "publisher.h"
+#include "targets.h"
 
-/* Makes the dead-letter record of `letter`. Its key is the task's, else `key`, that of the record it
- * came from. `shrink`: the brokers refused it as it is, so the payload, the headers, the causes and
- * what is long of the texts stay behind; the letter says where the original is. The value is in
- * `buf`, whose content is replaced. */
-RP_NODISCARD int rp_bury(const struct rp_config *config, struct rp_dead_letter *letter,
-                         struct rp_bytes key, bool shrink, struct rp_buf *buf,
-                         struct rp_outgoing *out, struct rp_error *err);
+/* Makes the dead-letter record of `letter`. Its key is the task's, else `key`, that of the record
+ * it came from. `shrink`: the brokers refused it as it is. Then, or where its topic says that it
+ * takes no such record, the payload, the headers, the causes and what is long of the texts stay
+ * behind; the letter says where the original is. The value is in `buf`, whose content is replaced.
+ */
+RP_NODISCARD int rp_bury(const struct rp_config *config, struct rp_targets *targets,
+                         struct rp_dead_letter *letter, struct rp_bytes key, bool shrink,
+                         struct rp_buf *buf, struct rp_outgoing *out, struct rp_error *err);
 
 #endif

@@ -8,6 +8,8 @@
 #include "clock.h"
 #include "crash_point.h"
 #include "log.h"
+#include "record_size.h"
+#include "rounds.h"
 
 #define TOPIC_MAX    249
 #define OPEN_MS      10000
@@ -21,8 +23,10 @@ struct rp_publisher {
     bool transactional;
     rd_kafka_t *rk; /* NULL: to be made */
     uint64_t made;
+    int64_t batch_bytes; /* librdkafka's batch.size */
     bool in_batch;
     size_t unacknowledged;
+    struct rp_rounds rounds; /* to topics that take smaller batches than that */
     struct rp_failure_report failures[MAX_FAILURES];
     size_t n_failures;                        /* may pass MAX_FAILURES: the rest is counted only */
     size_t purged;                            /* records that went down with a batch that failed */
@@ -115,6 +119,15 @@ static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, struct rp_error *e
     return NULL;
 }
 
+static int64_t batch_bytes(rd_kafka_t *rk)
+{
+    char text[24];
+    size_t size = sizeof text;
+    bool known =
+        rd_kafka_conf_get(rd_kafka_conf(rk), "batch.size", text, &size) == RD_KAFKA_CONF_OK;
+    return known ? strtoll(text, NULL, 10) : INT64_MAX;
+}
+
 int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
 {
     char text[256];
@@ -128,6 +141,7 @@ int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
     if (conf == NULL || rp_kafka_new(RD_KAFKA_PRODUCER, conf, &p->rk, err) != 0)
         return -1;
     p->made++;
+    p->batch_bytes = batch_bytes(p->rk);
     if (!p->transactional)
         return 0;
     RP_CRASH_POINT(init_before);
@@ -145,6 +159,7 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
     if (p->in_batch)
         return 0;
     p->n_failures = p->purged = 0;
+    rp_rounds_clear(&p->rounds);
     if (rp_publisher_open(p, err) != 0)
         return -1;
     if (p->transactional) {
@@ -180,6 +195,20 @@ static rd_kafka_resp_err_t produce(struct rp_publisher *p, const char *topic,
         RD_KAFKA_V_END);
 }
 
+/* Waits where the record would not fit in one batch with what is under way. */
+static int take_turn(struct rp_publisher *p, const struct rp_outgoing *record, struct rp_error *err)
+{
+    if (record->max_batch_bytes == 0 || record->max_batch_bytes >= p->batch_bytes)
+        return 0;
+    int64_t bytes = rp_record_batch_bytes(record);
+    while (!rp_rounds_take(&p->rounds, record->topic, bytes, record->max_batch_bytes)) {
+        if (rp_publisher_wait(p, err) != RP_PUBLISHED)
+            return -1;
+        rp_rounds_clear(&p->rounds);
+    }
+    return 0;
+}
+
 int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
                       struct rp_error *err)
 {
@@ -187,6 +216,8 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     assert(p->in_batch);
     if (record->topic.len > TOPIC_MAX)
         return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "no topic has so long a name");
+    if (take_turn(p, record, err) != 0)
+        return -1;
     memcpy(topic, record->topic.data, record->topic.len);
     topic[record->topic.len] = '\0';
     rd_kafka_headers_t *headers = copy_headers(record->headers, record->n_headers);

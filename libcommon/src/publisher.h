@@ -26,7 +26,8 @@ struct rp_outgoing {
     struct rp_bytes key, value;
     const struct rp_header *headers;
     size_t n_headers;
-    size_t tag; /* the caller's, for rp_publisher_failures */
+    size_t tag;              /* the caller's, for rp_publisher_failures */
+    int64_t max_batch_bytes; /* of its topic's batches; 0: not known */
 };
 
 struct rp_failure_report {
@@ -51,8 +52,9 @@ RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
 /* Begins a batch; does nothing when one is open. */
 RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err);
 
-/* Queues a record; all of it is copied. On failure abort the batch; rp_publisher_failures then
- * names the record. */
+/* Queues a record; all of it is copied. Where its topic takes smaller batches than librdkafka
+ * makes, this waits for acknowledgements now and then. On failure abort the batch;
+ * rp_publisher_failures then names the record. */
 RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
                                    struct rp_error *err);
 

@@ -6,115 +6,67 @@
 #include <xxhash.h>
 
 #include "clock.h"
-#include "log.h"
 
-#define N_PLACES  1024u /* a power of two; a newer topic takes the place of an older one */
+#define N_PLACES       1024u /* a power of two; a newer topic takes the place of an older one */
 #define TOPIC_NAME_MAX 249u  /* Kafka's own limit */
-#define USABLE_MS 30000
-/* Short, so that a topic made after its first task is found soon. */
+#define USABLE_MS      30000
+/* For so long what was known is good while it is asked anew. */
+#define STALE_MS 30000
+/* Short, so that a topic made after its first task is found soon, and a larger limit too. */
 #define REFUSED_MS 1000
 /* What a delivery found out: asking again would only say that the topic is there. */
 #define BLAMED_MS 30000
-#define ASK_MS    5000
 /* Who waits for one topic after another, while no broker answers, does nothing else. */
 #define SILENT_MS 1000
 
 struct place {
-    char name[TOPIC_NAME_MAX + 1];
+    char name[TOPIC_NAME_MAX + 1]; /* empty: nothing is known */
     enum rp_target_state state;
-    int64_t until_mono_ms;
+    int64_t max_bytes;
+    int64_t told_mono_ms, until_mono_ms;
 };
 
 struct rp_targets {
     rd_kafka_t *client;
+    bool compressed;
     int64_t silent_until_mono_ms; /* nobody answered: not asked again before */
+    /* One question at a time is asked behind the work. */
+    struct rp_topic_question behind;
+    char behind_name[TOPIC_NAME_MAX + 1];
+    int64_t behind_until_mono_ms;
     struct place places[N_PLACES];
 };
 
-int rp_targets_new(rd_kafka_t *client, struct rp_targets **out, struct rp_error *err)
+int rp_targets_new(rd_kafka_t *client, bool compressed, struct rp_targets **out,
+                   struct rp_error *err)
 {
     struct rp_targets *t = calloc(1, sizeof *t);
     if (t == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for the targets");
     t->client = client;
+    t->compressed = compressed;
     *out = t;
     return 0;
 }
 
 void rp_targets_free(struct rp_targets *t)
 {
+    if (t == NULL)
+        return;
+    rp_topic_question_end(&t->behind);
     free(t);
 }
 
-static enum rp_target_state state_of(rd_kafka_resp_err_t code)
+static bool is_topic_name(struct rp_bytes topic)
 {
-    switch (code) {
-    case RD_KAFKA_RESP_ERR_NO_ERROR:
-    case RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE:
-        return RP_TARGET_USABLE;
-    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
-    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION: /* no legal name */
-        return RP_TARGET_MISSING;
-    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-        return RP_TARGET_DENIED;
-    default:
-        return RP_TARGET_UNKNOWN;
-    }
+    return topic.len > 0 && topic.len <= TOPIC_NAME_MAX &&
+           memchr(topic.data, '\0', topic.len) == NULL;
 }
 
-/* One topic that denies us fails a whole transaction, and nothing says which it was, so that is
- * asked before. Brokers that tell no operations are taken to allow them. */
-static bool may_write(const rd_kafka_TopicDescription_t *topic)
+static void copy_name(char out[TOPIC_NAME_MAX + 1], struct rp_bytes topic)
 {
-    size_t n;
-    const rd_kafka_AclOperation_t *operations =
-        rd_kafka_TopicDescription_authorized_operations(topic, &n);
-    for (size_t i = 0; i < n; i++)
-        if (operations[i] == RD_KAFKA_ACL_OPERATION_WRITE ||
-            operations[i] == RD_KAFKA_ACL_OPERATION_ALL)
-            return true;
-    return operations == NULL || n == 0;
-}
-
-static enum rp_target_state result_state(rd_kafka_event_t *event)
-{
-    if (event == NULL)
-        return RP_TARGET_UNKNOWN;
-    const rd_kafka_DescribeTopics_result_t *result = rd_kafka_event_DescribeTopics_result(event);
-    if (result == NULL || rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return RP_TARGET_UNKNOWN;
-    size_t n;
-    const rd_kafka_TopicDescription_t **topics = rd_kafka_DescribeTopics_result_topics(result, &n);
-    if (n != 1)
-        return RP_TARGET_UNKNOWN;
-    enum rp_target_state state =
-        state_of(rd_kafka_error_code(rd_kafka_TopicDescription_error(topics[0])));
-    return state == RP_TARGET_USABLE && !may_write(topics[0]) ? RP_TARGET_DENIED : state;
-}
-
-static enum rp_target_state ask(struct rp_targets *t, const char *name)
-{
-    /* A queue of its own: an answer that comes too late must not meet the next question. */
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(t->client);
-    rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(t->client, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
-    char text[128];
-    (void)rd_kafka_AdminOptions_set_request_timeout(options, ASK_MS, text, sizeof text);
-    rd_kafka_error_t *refused = rd_kafka_AdminOptions_set_include_authorized_operations(options, 1);
-    if (refused != NULL)
-        rd_kafka_error_destroy(refused); /* then the delivery finds out */
-    rd_kafka_TopicCollection_t *topics = rd_kafka_TopicCollection_of_topic_names(&name, 1);
-    rd_kafka_DescribeTopics(t->client, topics, options, queue);
-    rd_kafka_TopicCollection_destroy(topics);
-    rd_kafka_AdminOptions_destroy(options);
-    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, ASK_MS + 1000);
-    enum rp_target_state state = result_state(event);
-    if (event != NULL)
-        rd_kafka_event_destroy(event);
-    rd_kafka_queue_destroy(queue);
-    return state;
+    memcpy(out, topic.data, topic.len);
+    out[topic.len] = '\0';
 }
 
 static struct place *place_of(struct rp_targets *t, struct rp_bytes topic)
@@ -122,52 +74,119 @@ static struct place *place_of(struct rp_targets *t, struct rp_bytes topic)
     return &t->places[XXH3_64bits(topic.data, topic.len) & (N_PLACES - 1)];
 }
 
-static void remember(struct place *p, struct rp_bytes topic, enum rp_target_state state,
-                     int64_t for_ms)
+static struct place *remember(struct rp_targets *t, struct rp_bytes topic,
+                              enum rp_target_state state, int64_t max_bytes, int64_t for_ms)
 {
-    memcpy(p->name, topic.data, topic.len);
-    p->name[topic.len] = '\0';
+    struct place *p = place_of(t, topic);
+    copy_name(p->name, topic);
     p->state = state;
-    p->until_mono_ms = rp_mono_ms() + for_ms;
+    p->max_bytes = max_bytes;
+    p->told_mono_ms = rp_mono_ms();
+    p->until_mono_ms = p->told_mono_ms + for_ms;
+    return p;
 }
 
-static bool holds(const struct place *p, struct rp_bytes topic)
+static struct place *remember_answer(struct rp_targets *t, struct rp_bytes topic,
+                                     const struct rp_topic_question *q)
 {
-    return p->until_mono_ms > rp_mono_ms() && rp_bytes_equal(rp_str(p->name), topic);
+    return remember(t, topic, q->state, q->max_bytes,
+                    q->state == RP_TARGET_USABLE ? USABLE_MS : REFUSED_MS);
+}
+
+/* NULL: nobody answers. */
+static struct place *ask(struct rp_targets *t, struct rp_bytes topic)
+{
+    char name[TOPIC_NAME_MAX + 1];
+    struct rp_topic_question q;
+    struct place *p = NULL;
+    if (rp_mono_ms() < t->silent_until_mono_ms)
+        return NULL;
+    copy_name(name, topic);
+    rp_topic_question_ask(&q, t->client, name);
+    (void)rp_topic_question_wait(&q, RP_TOPIC_QUESTION_MS + 1000);
+    if (q.state == RP_TARGET_UNKNOWN)
+        t->silent_until_mono_ms = rp_mono_ms() + SILENT_MS;
+    else
+        p = remember_answer(t, topic, &q);
+    rp_topic_question_end(&q);
+    return p;
+}
+
+static void ask_behind(struct rp_targets *t, struct rp_bytes topic)
+{
+    if (t->behind.queue != NULL)
+        return;
+    copy_name(t->behind_name, topic);
+    rp_topic_question_ask(&t->behind, t->client, t->behind_name);
+    t->behind_until_mono_ms = rp_mono_ms() + RP_TOPIC_QUESTION_MS;
+}
+
+static void serve_behind(struct rp_targets *t)
+{
+    if (t->behind.queue == NULL)
+        return;
+    bool answered = rp_topic_question_wait(&t->behind, 0);
+    if (!answered && rp_mono_ms() < t->behind_until_mono_ms)
+        return;
+    if (answered && t->behind.state != RP_TARGET_UNKNOWN)
+        (void)remember_answer(t, rp_str(t->behind_name), &t->behind);
+    rp_topic_question_end(&t->behind);
+}
+
+/* What is known of the topic, found out where that is nothing. NULL: nobody answers. */
+static struct place *look_up(struct rp_targets *t, struct rp_bytes topic)
+{
+    struct place *p = place_of(t, topic);
+    serve_behind(t);
+    if (!rp_bytes_equal(rp_str(p->name), topic))
+        return ask(t, topic);
+    int64_t old_ms = rp_mono_ms() - p->until_mono_ms;
+    if (old_ms < 0)
+        return p;
+    if (p->state != RP_TARGET_USABLE || old_ms >= STALE_MS)
+        return ask(t, topic);
+    ask_behind(t, topic);
+    return p;
 }
 
 enum rp_target_state rp_targets_state(struct rp_targets *t, struct rp_bytes topic)
 {
-    if (topic.len == 0 || topic.len > TOPIC_NAME_MAX || memchr(topic.data, '\0', topic.len) != NULL)
+    if (!is_topic_name(topic))
         return RP_TARGET_MISSING;
-    struct place *p = place_of(t, topic);
-    if (holds(p, topic))
-        return p->state;
-    if (rp_mono_ms() < t->silent_until_mono_ms)
-        return RP_TARGET_UNKNOWN;
-    char name[TOPIC_NAME_MAX + 1];
-    memcpy(name, topic.data, topic.len);
-    name[topic.len] = '\0';
-    enum rp_target_state state = ask(t, name);
-    if (state == RP_TARGET_UNKNOWN)
-        t->silent_until_mono_ms = rp_mono_ms() + SILENT_MS;
-    else
-        remember(p, topic, state, state == RP_TARGET_USABLE ? USABLE_MS : REFUSED_MS);
-    return state;
+    const struct place *p = look_up(t, topic);
+    return p == NULL ? RP_TARGET_UNKNOWN : p->state;
+}
+
+int64_t rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
+{
+    const struct place *p = is_topic_name(topic) ? look_up(t, topic) : NULL;
+    return p == NULL ? RP_NO_LIMIT : p->max_bytes;
+}
+
+bool rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes)
+{
+    if (t->compressed || bytes <= rp_targets_max_bytes(t, topic))
+        return true;
+    const struct place *p = place_of(t, topic);
+    if (rp_mono_ms() - p->told_mono_ms >= REFUSED_MS)
+        p = ask(t, topic);
+    return p == NULL || bytes <= p->max_bytes;
 }
 
 void rp_targets_forget(struct rp_targets *t)
 {
+    rp_topic_question_end(&t->behind);
     for (size_t i = 0; i < N_PLACES; i++)
         if (t->places[i].state == RP_TARGET_USABLE)
-            t->places[i].until_mono_ms = 0;
+            t->places[i].name[0] = '\0';
 }
 
 bool rp_targets_blame(struct rp_targets *t, struct rp_bytes topic, rd_kafka_resp_err_t code)
 {
-    enum rp_target_state state = state_of(code);
+    enum rp_target_state state = rp_target_state_of(code);
     if (state != RP_TARGET_MISSING && state != RP_TARGET_DENIED)
         return false;
-    remember(place_of(t, topic), topic, state, state == RP_TARGET_DENIED ? BLAMED_MS : REFUSED_MS);
+    (void)remember(t, topic, state, RP_NO_LIMIT,
+                   state == RP_TARGET_DENIED ? BLAMED_MS : REFUSED_MS);
     return true;
 }

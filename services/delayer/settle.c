@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "bury.h"
+#include "record_size.h"
 
 static const char *const kind_names[] = {"sent", "lap", "dead"};
 
@@ -52,7 +53,8 @@ static int bury(struct settle_context *c, const struct settle_record *r,
     out->reason = reason;
     out->why = detail;
     bool shrink = r->lesson != NULL && r->lesson->level == RP_LESSON_SHRINK;
-    return rp_bury(c->config, &letter, r->parcel.key, shrink, &c->letter, &out->out, err);
+    return rp_bury(c->config, c->targets, &letter, r->parcel.key, shrink, &c->letter, &out->out,
+                   err);
 }
 
 /* What the router wrote, completed by the event where somebody else wrote the record. */
@@ -112,7 +114,12 @@ static int reinvoke(struct settle_context *c, const struct settle_record *r,
                       out, err);
     out->kind = SETTLE_SENT;
     out->out = (struct rp_outgoing){.topic = p.target, .key = task->key, .value = task->payload};
-    return rp_target_headers(&p, task, &c->arena, &out->out.headers, &out->out.n_headers, err);
+    if (rp_target_headers(&p, task, &c->arena, &out->out.headers, &out->out.n_headers, err) != 0)
+        return -1;
+    if (rp_targets_fits(c->targets, p.target, rp_record_batch_bytes(&out->out)))
+        return 0;
+    return refuse(c, r, task, RP_OVERSIZED, "it is larger than max.message.bytes of topic",
+                  p.target, out, err);
 }
 
 int settle_record(struct settle_context *c, const struct settle_record *r, struct settlement *out,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bury.h"
+#include "record_size.h"
 #include "reinvoke.h"
 
 /* A decoded event, and what its headers add to it. */
@@ -36,7 +37,7 @@ static int bury(struct route_context *c, const struct route_record *r,
     out->reason = letter->reason;
     out->why = detail;
     bool shrink = r->lesson != NULL && r->lesson->level == RP_LESSON_SHRINK;
-    return rp_bury(c->config, letter, r->key, shrink, &c->letter, &out->out, err);
+    return rp_bury(c->config, c->targets, letter, r->key, shrink, &c->letter, &out->out, err);
 }
 
 int route_undecodable(struct route_context *c, const struct route_record *r, const char *why,
@@ -175,24 +176,49 @@ static struct rp_passage passage_of(const struct event *event, int64_t due_ms)
     };
 }
 
+/* What its topic cannot take becomes a dead letter before a batch fails for it. */
+static int check_size(struct route_context *c, const struct route_record *r,
+                      const struct event *event, const struct rp_outgoing *record,
+                      struct route *out, struct rp_error *err)
+{
+    char text[320];
+    if (rp_targets_fits(c->targets, record->topic, rp_record_batch_bytes(record)))
+        return 0;
+    (void)snprintf(text, sizeof text, "it is larger than max.message.bytes of topic %.*s",
+                   (int)record->topic.len, (const char *)record->topic.data);
+    return bury_task(c, r, event, RP_OVERSIZED, rp_arena_text(&c->arena, text), out, err);
+}
+
 /* The re-invocation itself. */
-static int address_target(struct route_context *c, const struct event *event,
-                          const struct rp_passage *passage, struct route *out, struct rp_error *err)
+static int address_target(struct route_context *c, const struct route_record *r,
+                          const struct event *event, const struct rp_passage *passage,
+                          struct route *out, struct rp_error *err)
 {
     out->out = (struct rp_outgoing){
         .topic = passage->target, .key = event->task.key, .value = event->task.payload};
-    return rp_target_headers(passage, &event->task, &c->arena, &out->out.headers,
-                             &out->out.n_headers, err);
+    if (rp_target_headers(passage, &event->task, &c->arena, &out->out.headers, &out->out.n_headers,
+                          err) != 0)
+        return -1;
+    return check_size(c, r, event, &out->out, out, err);
 }
 
 static int address_tier(struct route_context *c, const struct route_record *r,
                         const struct event *event, const struct rp_passage *passage, int tier,
                         struct route *out, struct rp_error *err)
 {
+    /* The re-invocation will have headers, too. */
+    const struct rp_outgoing least = {
+        .topic = passage->target, .key = event->task.key, .value = event->task.payload};
+    if (check_size(c, r, event, &least, out, err) != 0)
+        return -1;
+    if (out->kind == ROUTE_DEAD)
+        return 0;
     out->out = (struct rp_outgoing){.topic = rp_str(c->config->tiers[tier].topic),
                                     .key = rp_failed_task_key(&event->task),
                                     .value = r->value};
-    return rp_tier_headers(passage, &c->arena, &out->out.headers, &out->out.n_headers, err);
+    if (rp_tier_headers(passage, &c->arena, &out->out.headers, &out->out.n_headers, err) != 0)
+        return -1;
+    return check_size(c, r, event, &out->out, out, err);
 }
 
 static int retry(struct route_context *c, const struct route_record *r, const struct event *event,
@@ -209,7 +235,7 @@ static int retry(struct route_context *c, const struct route_record *r, const st
     int tier = rp_tier_for(c->config->tiers, c->config->n_tiers, decision->due_ms - r->now_ms);
     out->kind = tier < 0 ? ROUTE_DIRECT : ROUTE_RETRY;
     if (tier < 0)
-        return address_target(c, event, &passage, out, err);
+        return address_target(c, r, event, &passage, out, err);
     return address_tier(c, r, event, &passage, tier, out, err);
 }
 
@@ -232,7 +258,7 @@ static int fall_back(struct route_context *c, const struct route_record *r,
                          rp_arena_text(&c->arena, text), out, err);
     out->kind = ROUTE_FALLBACK;
     out->reason = (enum rp_reason)decision->reason;
-    return address_target(c, event, &passage, out, err);
+    return address_target(c, r, event, &passage, out, err);
 }
 
 static int decide(struct route_context *c, const struct route_record *r, struct event *event,

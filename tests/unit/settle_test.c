@@ -18,6 +18,16 @@ enum rp_target_state __wrap_rp_targets_state(struct rp_targets *t, struct rp_byt
     return RP_TARGET_USABLE;
 }
 
+static bool fits;
+
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes);
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes)
+{
+    (void)t;
+    (void)bytes;
+    return fits || !rp_bytes_equal(topic, rp_str("work"));
+}
+
 static struct rp_config *config;
 static struct settle_context context;
 static struct rp_buf value;
@@ -37,6 +47,7 @@ static int set_up(void **state)
         .failed_at_ms = NOW - 1000,
     };
     (void)state;
+    fits = true;
     config = load_good("targets: {allow: [work]}\n");
     context = (struct settle_context){.config = config, .policies = config->policies};
     assert_int_equal(rp_codec_new(NULL, &context.codec, &err), 0);
@@ -93,11 +104,24 @@ static void what_is_due_by_now_takes_no_lap(void **state)
     assert_true(rp_bytes_equal(s.out.value, rp_str("hello")));
 }
 
+static void what_its_topic_cannot_take_is_a_dead_letter(void **state)
+{
+    struct settlement s;
+    (void)state;
+    fits = false;
+    settle_lap(NOW, &s);
+    assert_int_equal(s.kind, SETTLE_DEAD);
+    assert_int_equal(s.reason, RP_OVERSIZED);
+    assert_string_equal(s.why, "it is larger than max.message.bytes of topic work");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_due_later_takes_another_lap, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_due_by_now_takes_no_lap, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_its_topic_cannot_take_is_a_dead_letter, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

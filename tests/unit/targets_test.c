@@ -8,11 +8,10 @@
 #include "clock.h"
 #include "targets.h"
 
-#include <librdkafka/rdkafka_mock.h> /* which needs rdkafka.h before it */
-
-static int64_t mono_ms = 1000000;
-static int polls;
-static bool silent; /* whoever waits for an answer is told that there is none */
+/* The brokers' part is played here: "there" takes `limit` bytes, and no other topic exists. */
+static int64_t mono_ms, limit;
+static int questions, waits; /* `waits`: those that somebody stood still for */
+static bool silent;
 
 int64_t __wrap_rp_mono_ms(void);
 int64_t __wrap_rp_mono_ms(void)
@@ -20,51 +19,59 @@ int64_t __wrap_rp_mono_ms(void)
     return mono_ms;
 }
 
-rd_kafka_event_t *__real_rd_kafka_queue_poll(rd_kafka_queue_t *queue, int timeout_ms);
-rd_kafka_event_t *__wrap_rd_kafka_queue_poll(rd_kafka_queue_t *queue, int timeout_ms);
-rd_kafka_event_t *__wrap_rd_kafka_queue_poll(rd_kafka_queue_t *queue, int timeout_ms)
+void __wrap_rp_topic_question_ask(struct rp_topic_question *q, rd_kafka_t *client,
+                                  const char *topic);
+void __wrap_rp_topic_question_ask(struct rp_topic_question *q, rd_kafka_t *client,
+                                  const char *topic)
 {
-    polls++;
-    return silent ? NULL : __real_rd_kafka_queue_poll(queue, timeout_ms);
+    bool there = strcmp(topic, "there") == 0;
+    questions++;
+    *q = (struct rp_topic_question){
+        .queue = rd_kafka_queue_new(client),
+        .state = silent  ? RP_TARGET_UNKNOWN
+                 : there ? RP_TARGET_USABLE
+                         : RP_TARGET_MISSING,
+        .max_bytes = limit,
+    };
+}
+
+bool __wrap_rp_topic_question_wait(struct rp_topic_question *q, int timeout_ms);
+bool __wrap_rp_topic_question_wait(struct rp_topic_question *q, int timeout_ms)
+{
+    waits += timeout_ms > 0;
+    return q->state != RP_TARGET_UNKNOWN;
 }
 
 struct fixture {
-    rd_kafka_t *host; /* whose threads are the mock's */
-    rd_kafka_mock_cluster_t *cluster;
     rd_kafka_t *client;
     struct rp_targets *targets;
 };
 
-static rd_kafka_t *new_client(const char *name, const char *value)
+static int set_up_with(struct fixture *f, bool compressed)
 {
+    struct rp_error err;
     char text[200];
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    assert_int_equal(
-        rd_kafka_conf_set(conf, "allow.auto.create.topics", "false", text, sizeof text), 0);
-    if (name != NULL)
-        assert_int_equal(rd_kafka_conf_set(conf, name, value, text, sizeof text), 0);
-    rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
-    assert_non_null(rk);
-    return rk;
+    f->client = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, text, sizeof text);
+    assert_non_null(f->client);
+    mono_ms = 1000000;
+    limit = 100;
+    questions = waits = 0;
+    silent = false;
+    return rp_targets_new(f->client, compressed, &f->targets, &err);
 }
 
-/* The cluster is whole before the client meets it, which else might not look again in time. */
 static int set_up(void **state)
 {
     static struct fixture f;
-    struct rp_error err;
-    f.host = new_client(NULL, NULL);
-    f.cluster = rd_kafka_mock_cluster_new(f.host, 1);
-    assert_non_null(f.cluster);
-    /* The mock names broker 0 as its controller and numbers its own from 1. */
-    assert_int_equal(rd_kafka_mock_broker_add(f.cluster, 0), 0);
-    assert_int_equal(rd_kafka_mock_topic_create(f.cluster, "there", 1, 1), 0);
-    f.client = new_client("bootstrap.servers", rd_kafka_mock_cluster_bootstraps(f.cluster));
-    assert_int_equal(rp_targets_new(f.client, &f.targets, &err), 0);
-    silent = false;
-    polls = 0;
     *state = &f;
-    return 0;
+    return set_up_with(&f, false);
+}
+
+static int set_up_compressed(void **state)
+{
+    static struct fixture f;
+    *state = &f;
+    return set_up_with(&f, true);
 }
 
 static int tear_down(void **state)
@@ -72,8 +79,6 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     rp_targets_free(f->targets);
     rd_kafka_destroy(f->client);
-    rd_kafka_mock_cluster_destroy(f->cluster);
-    rd_kafka_destroy(f->host);
     return 0;
 }
 
@@ -82,24 +87,40 @@ static enum rp_target_state look(struct fixture *f, const char *topic)
     return rp_targets_state(f->targets, rp_str(topic));
 }
 
-static void a_state_is_asked_for_once(void **state)
+static bool fits(struct fixture *f, int64_t bytes)
 {
-    struct fixture *f = *state;
-    assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
-    assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
-    assert_int_equal(look(f, "missing"), RP_TARGET_MISSING);
-    assert_int_equal(polls, 2);
+    return rp_targets_fits(f->targets, rp_str("there"), bytes);
 }
 
-static void a_late_answer_is_not_taken_for_the_next_one(void **state)
+static void a_topic_is_asked_for_once(void **state)
 {
     struct fixture *f = *state;
-    silent = true;
-    assert_int_equal(look(f, "missing"), RP_TARGET_UNKNOWN);
-    silent = false;
-    mono_ms += 10000;
     assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
+    assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
+    assert_int_equal(rp_targets_max_bytes(f->targets, rp_str("there")), 100);
     assert_int_equal(look(f, "missing"), RP_TARGET_MISSING);
+    assert_int_equal(questions, 2);
+}
+
+static void what_was_usable_is_asked_for_again_behind_the_work(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
+    mono_ms += 31000;
+    limit = 200;
+    assert_int_equal(rp_targets_max_bytes(f->targets, rp_str("there")), 100);
+    assert_int_equal(rp_targets_max_bytes(f->targets, rp_str("there")), 200);
+    assert_int_equal(questions, 2);
+    assert_int_equal(waits, 1);
+}
+
+static void what_is_known_for_too_long_is_no_longer_good(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
+    mono_ms += 61000;
+    silent = true;
+    assert_int_equal(look(f, "there"), RP_TARGET_UNKNOWN);
 }
 
 static void while_no_broker_answers_not_each_topic_waits(void **state)
@@ -110,21 +131,73 @@ static void while_no_broker_answers_not_each_topic_waits(void **state)
     assert_int_equal(look(f, "a"), RP_TARGET_UNKNOWN);
     assert_int_equal(look(f, "b"), RP_TARGET_UNKNOWN);
     assert_int_equal(look(f, "a"), RP_TARGET_UNKNOWN);
-    assert_int_equal(polls, 2);
+    assert_int_equal(questions, 2);
     assert_int_equal(look(f, "there"), RP_TARGET_USABLE); /* what is known stays known */
     mono_ms += 1000;
     assert_int_equal(look(f, "b"), RP_TARGET_UNKNOWN);
-    assert_int_equal(polls, 3);
+    assert_int_equal(questions, 3);
+}
+
+static void what_is_larger_than_the_limit_does_not_fit(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(fits(f, 100));
+    assert_false(fits(f, 101));
+}
+
+static void a_limit_that_cannot_be_read_is_none(void **state)
+{
+    struct fixture *f = *state;
+    limit = RP_NO_LIMIT;
+    assert_true(fits(f, INT64_C(1) << 40));
+    silent = true;
+    assert_true(rp_targets_fits(f->targets, rp_str("a"), INT64_C(1) << 40));
+}
+
+static void a_limit_that_was_raised_is_known_soon(void **state)
+{
+    struct fixture *f = *state;
+    assert_false(fits(f, 101));
+    limit = 200;
+    assert_false(fits(f, 101));
+    assert_int_equal(questions, 1);
+    mono_ms += 1000;
+    assert_true(fits(f, 101));
+    assert_int_equal(questions, 2);
+}
+
+static void what_is_compressed_may_fit_after_all(void **state)
+{
+    assert_true(fits(*state, 101));
+}
+
+static void a_delivery_knows_better(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
+    assert_true(rp_targets_blame(f->targets, rp_str("there"),
+                                 RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED));
+    assert_int_equal(look(f, "there"), RP_TARGET_DENIED);
+    assert_false(
+        rp_targets_blame(f->targets, rp_str("there"), RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE));
+    mono_ms += 31000;
+    assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_state_is_asked_for_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_late_answer_is_not_taken_for_the_next_one, set_up,
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(a_topic_is_asked_for_once),
+        TEST(what_was_usable_is_asked_for_again_behind_the_work),
+        TEST(what_is_known_for_too_long_is_no_longer_good),
+        TEST(while_no_broker_answers_not_each_topic_waits),
+        TEST(what_is_larger_than_the_limit_does_not_fit),
+        TEST(a_limit_that_cannot_be_read_is_none),
+        TEST(a_limit_that_was_raised_is_known_soon),
+        cmocka_unit_test_setup_teardown(what_is_compressed_may_fit_after_all, set_up_compressed,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(while_no_broker_answers_not_each_topic_waits, set_up,
-                                        tear_down),
+        TEST(a_delivery_knows_better),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
