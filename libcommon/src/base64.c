@@ -62,3 +62,21 @@ bad:
     *bad = i;
     return SIZE_MAX;
 }
+
+int rp_base64_encode(struct rp_bytes bytes, struct rp_buf *out, struct rp_error *err)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *p = bytes.data;
+    if (rp_buf_reserve(out, bytes.len / 3 * 4 + 4, err) != 0)
+        return -1;
+    for (size_t i = 0; i < bytes.len; i += 3) {
+        size_t n = bytes.len - i < 3 ? bytes.len - i : 3;
+        uint32_t group = (uint32_t)p[i] << 16;
+        group |= n > 1 ? (uint32_t)p[i + 1] << 8 : 0;
+        group |= n > 2 ? p[i + 2] : 0;
+        for (size_t c = 0; c < 4; c++)
+            out->data[out->len++] = c > n ? '=' : (uint8_t)alphabet[group >> (18 - 6 * c) & 63];
+    }
+    return 0;
+}

@@ -15,4 +15,7 @@ static inline size_t rp_base64_room(size_t len)
  * is no base64; `*bad` is then the offset of what is wrong. */
 size_t rp_base64_decode(struct rp_bytes text, uint8_t *out, size_t *bad);
 
+/* Appends the bytes in the standard alphabet, padded, on one line. */
+RP_NODISCARD int rp_base64_encode(struct rp_bytes bytes, struct rp_buf *out, struct rp_error *err);
+
 #endif

@@ -51,7 +51,27 @@
     POINT(62, purge_deleted, "retention")                                                          \
     POINT(63, purge_committed, "retention")                                                        \
     POINT(64, statistics_taken, "retention")                                                       \
-    POINT(65, day_exported, "retention")
+    POINT(65, day_exported, "retention")                                                           \
+    /* Replay. */                                                                                  \
+    POINT(80, replay_plan_before, "replay-plan")                                                   \
+    POINT(81, replay_plan_after, "replay-plan")                                                    \
+    POINT(82, replay_claimed, "replay")                                                            \
+    POINT(83, replay_fenced, "replay")                                                             \
+    POINT(84, replay_cursor_read, "replay")                                                        \
+    POINT(85, replay_recovered, "replay")                                                          \
+    POINT(86, replay_refuse_before, "replay")                                                      \
+    POINT(87, replay_refuse_after, "replay")                                                       \
+    POINT(88, replay_sent, "replay")                                                               \
+    POINT(89, replay_committed, "replay")                                                          \
+    POINT(90, replay_mark_asked, "replay")                                                         \
+    POINT(91, replay_marked, "replay")                                                             \
+    POINT(92, replay_canaries_out, "replay")                                                       \
+    POINT(93, replay_stopped, "replay-stop")                                                       \
+    POINT(94, replay_released, "replay-stop")                                                      \
+    POINT(95, replay_finish_before, "replay")                                                      \
+    POINT(96, replay_finished, "replay")                                                           \
+    POINT(97, replay_rest_before, "replay-pause")                                                  \
+    POINT(98, replay_rested, "replay-pause")
 
 #ifdef REPRISE_CRASH_POINTS
 #define RP_CRASH_POINT_NUMBER(number, name, services) RP_CRASH_##name = number,

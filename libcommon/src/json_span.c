@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json_span.h"
 
-struct cursor {
-    const char *p, *end;
-};
-
-static void skip_space(struct cursor *c)
+static void skip_space(struct rp_json_cursor *c)
 {
     while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\r' || *c->p == '\t'))
         c->p++;
 }
 
 /* From one quote to behind the other. */
-static void skip_string(struct cursor *c)
+static void skip_string(struct rp_json_cursor *c)
 {
     for (c->p++; c->p < c->end && *c->p != '"'; c->p++)
         if (*c->p == '\\' && c->end - c->p > 1)
@@ -22,13 +18,13 @@ static void skip_string(struct cursor *c)
 }
 
 /* Numbers, true, false and null end where punctuation or space begins. */
-static void skip_scalar(struct cursor *c)
+static void skip_scalar(struct rp_json_cursor *c)
 {
     while (c->p < c->end && strchr(",]} \n\r\t", *c->p) == NULL)
         c->p++;
 }
 
-static void skip_value(struct cursor *c)
+static void skip_value(struct rp_json_cursor *c)
 {
     size_t depth = 0;
     do {
@@ -50,26 +46,48 @@ static void skip_value(struct cursor *c)
     } while (depth > 0);
 }
 
+void rp_json_open(struct rp_bytes container, struct rp_json_cursor *out)
+{
+    *out = (struct rp_json_cursor){container.data, (const char *)container.data + container.len};
+    skip_space(out);
+}
+
+bool rp_json_next(struct rp_json_cursor *c, struct rp_bytes *name, struct rp_bytes *value)
+{
+    skip_space(c);
+    if (c->p == c->end || strchr("{[,", *c->p) == NULL)
+        return false;
+    c->p++;
+    skip_space(c);
+    const char *begin = c->p;
+    if (c->p == c->end || *c->p == '}' || *c->p == ']')
+        return false;
+    skip_value(c);
+    *name = RP_NULL_BYTES;
+    *value = (struct rp_bytes){begin, (size_t)(c->p - begin)};
+    skip_space(c);
+    if (c->p == c->end || *c->p != ':')
+        return true;
+    c->p++;
+    skip_space(c);
+    begin = c->p;
+    skip_value(c);
+    *name = *value;
+    *value = (struct rp_bytes){begin, (size_t)(c->p - begin)};
+    return true;
+}
+
 struct rp_bytes rp_json_member(struct rp_bytes object, const char *name)
 {
-    struct cursor c = {object.data, (const char *)object.data + object.len};
-    struct rp_bytes found = RP_NULL_BYTES, wanted = rp_str(name);
-    for (skip_space(&c); c.p < c.end && (*c.p == '{' || *c.p == ','); skip_space(&c)) {
-        c.p++;
-        skip_space(&c);
-        const char *key = c.p;
-        if (c.p == c.end || *c.p != '"')
-            break;
-        skip_string(&c);
-        struct rp_bytes quoted = {key + 1, (size_t)(c.p - key) - 2};
-        skip_space(&c);
-        if (c.p == c.end || *c.p++ != ':')
-            break;
-        skip_space(&c);
-        const char *value = c.p;
-        skip_value(&c);
+    struct rp_json_cursor c;
+    struct rp_bytes found = RP_NULL_BYTES, wanted = rp_str(name), quoted, value;
+    rp_json_open(object, &c);
+    while (rp_json_next(&c, &quoted, &value)) {
+        if (quoted.len < 2)
+            continue;
+        quoted = (struct rp_bytes){(const char *)quoted.data + 1, quoted.len - 2};
         if (rp_bytes_equal(quoted, wanted))
-            found = (struct rp_bytes){value, (size_t)(c.p - value)};
+            found = value;
     }
     return found;
 }

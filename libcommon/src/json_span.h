@@ -12,6 +12,16 @@
  * Null where there is none; a name written with escapes is not found. */
 struct rp_bytes rp_json_member(struct rp_bytes object, const char *name);
 
+/* Goes through the members of an object or the items of an array, as their texts stand in it. The
+ * text must be JSON that a parser accepted. */
+struct rp_json_cursor {
+    const char *p, *end;
+};
+
+void rp_json_open(struct rp_bytes container, struct rp_json_cursor *out);
+/* The next one; `*name` is with its quotes, and null in an array. False: there is none. */
+bool rp_json_next(struct rp_json_cursor *c, struct rp_bytes *name, struct rp_bytes *value);
+
 /* Puts U+FFFD, in place, for each escape of half a surrogate pair, which no parser of ours takes,
  * but Python and JavaScript write: of a file name that is no UTF-8, of a message cut within an
  * emoji. Returns whether there was one. */

@@ -6,17 +6,17 @@
 #include <curl/curl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "clock.h"
-#include "reprise/bytes.h"
+#include "fetcher.h"
 
 #define MAX_BODY    (1024 * 1024)
 #define MAX_SCHEMAS 65536 /* more ids than a registry holds; a bound all the same */
 #define REMEMBER_MS 1000  /* an unknown id, an outage */
+#define WAIT_MS     250   /* for an answer, where the last one came; then it is looked for later */
 
 /* A schema that was fetched, or an id that the registry does not know. */
 struct known {
@@ -27,37 +27,17 @@ struct known {
 };
 
 struct rp_registry {
-    CURL *curl;
-    struct curl_slist *headers;
-    char *url; /* without a slash at its end */
-    char curl_error[CURL_ERROR_SIZE];
-    struct rp_buf body;
-    bool body_too_large;
+    struct rp_fetcher *fetcher;
+    int32_t asked;       /* the id that the fetcher asks for */
+    char *url;           /* without a slash at its end */
     struct known *known; /* by id, ascending */
     size_t n_known, cap_known;
-    struct rp_error outage; /* the last, while it is remembered */
+    struct rp_error outage; /* the last, while it lasts */
+    bool away;              /* there was no good answer the last time */
+    bool waited;            /* for the answer under way, in vain */
     int64_t outage_until_mono_ms;
     int64_t (*now_mono_ms)(void);
 };
-
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-
-static void init_curl(void)
-{
-    /* A failure shows again in curl_easy_init(). */
-    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
-/* Takes a part of the answer; 0 ends the transfer. */
-static size_t take_body(char *data, size_t size, size_t n, void *opaque)
-{
-    struct rp_registry *r = opaque;
-    n *= size;
-    r->body_too_large = n > MAX_BODY - r->body.len;
-    if (r->body_too_large || rp_buf_append(&r->body, data, n, NULL) != 0)
-        return 0;
-    return n;
-}
 
 static int check_url(const char *url, struct rp_error *err)
 {
@@ -74,72 +54,35 @@ static int check_url(const char *url, struct rp_error *err)
                           "schema registry: the url is no http(s)://host[:port][/path]");
 }
 
-static bool is_given(const char *text)
-{
-    return text != NULL && text[0] != '\0';
-}
-
-static CURLcode set_credentials(CURL *curl, const struct rp_registry_options *o)
-{
-    CURLcode rc = CURLE_OK;
-    if (is_given(o->username)) {
-        rc = curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-        if (rc == CURLE_OK)
-            rc = curl_easy_setopt(curl, CURLOPT_USERNAME, o->username);
-        if (rc == CURLE_OK)
-            rc = curl_easy_setopt(curl, CURLOPT_PASSWORD, o->password == NULL ? "" : o->password);
-    }
-    if (rc == CURLE_OK && is_given(o->ca_file))
-        rc = curl_easy_setopt(curl, CURLOPT_CAINFO, o->ca_file);
-    return rc;
-}
-
-static CURLcode set_options(struct rp_registry *r, const struct rp_registry_options *o)
-{
-    CURL *c = r->curl;
-    CURLcode rc = curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_ERRORBUFFER, r->curl_error);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_WRITEDATA, r);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_HTTPHEADER, r->headers);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_USERAGENT, "reprise");
-    return rc == CURLE_OK ? set_credentials(c, o) : rc;
-}
-
 int rp_registry_new(const struct rp_registry_options *options, struct rp_registry **out,
                     struct rp_error *err)
 {
+    const struct rp_fetcher_options fetcher = {
+        .username = options->username,
+        .password = options->password,
+        .ca_file = options->ca_file,
+        .accept = "application/vnd.schemaregistry.v1+json, application/json",
+        .timeout_ms = options->timeout_ms,
+        .max_bytes = MAX_BODY,
+    };
     *out = NULL;
-    if (pthread_once(&curl_once, init_curl) != 0)
-        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "schema registry: libcurl cannot be set up");
     if (check_url(options->url, err) != 0)
         return -1;
     struct rp_registry *r = calloc(1, sizeof *r);
-    if (r == NULL)
+    char *url = strdup(options->url);
+    if (r == NULL || url == NULL) {
+        free(r);
+        free(url);
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a schema registry's client");
+    }
+    r->url = url;
     r->now_mono_ms = options->now_mono_ms == NULL ? rp_mono_ms : options->now_mono_ms;
-    r->curl = curl_easy_init();
-    r->url = strdup(options->url);
-    r->headers =
-        curl_slist_append(NULL, "Accept: application/vnd.schemaregistry.v1+json, application/json");
-    if (r->curl == NULL || r->url == NULL || r->headers == NULL) {
+    for (size_t n = strlen(url); n > 0 && url[n - 1] == '/'; n--)
+        url[n - 1] = '\0';
+    if (rp_fetcher_new(&fetcher, &r->fetcher, err) != 0) {
         rp_registry_free(r);
-        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a schema registry's client");
+        return rp_fail_in(err, "schema registry");
     }
-    CURLcode rc = set_options(r, options);
-    if (rc != CURLE_OK) {
-        rp_registry_free(r);
-        return rp_fail(err, RP_E_CONFIG, RP_FATAL, "schema registry: %s", curl_easy_strerror(rc));
-    }
-    for (size_t n = strlen(r->url); n > 0 && r->url[n - 1] == '/'; n--)
-        r->url[n - 1] = '\0';
     *out = r;
     return 0;
 }
@@ -154,9 +97,7 @@ void rp_registry_free(struct rp_registry *r)
 {
     if (r == NULL)
         return;
-    curl_easy_cleanup(r->curl);
-    curl_slist_free_all(r->headers);
-    rp_buf_clear(&r->body);
+    rp_fetcher_free(r->fetcher);
     for (size_t i = 0; i < r->n_known; i++)
         forget(&r->known[i]);
     free(r->known);
@@ -245,6 +186,7 @@ static int remember_unknown(struct rp_registry *r, int32_t id, int64_t until_mon
 static int remember_outage(struct rp_registry *r, const char *what, struct rp_error *err)
 {
     (void)rp_fail(&r->outage, RP_E_IO, RP_RETRIABLE, "schema registry: %s", what);
+    r->away = true;
     r->outage_until_mono_ms = r->now_mono_ms() + REMEMBER_MS;
     if (err != NULL)
         *err = r->outage;
@@ -252,10 +194,11 @@ static int remember_outage(struct rp_registry *r, const char *what, struct rp_er
 }
 
 /* {"schema": "...", "schemaType": "AVRO", "references": [...]}; the latter two may be missing. */
-static int take_answer(struct rp_registry *r, int32_t id, struct rp_error *err)
+static int take_schema(struct rp_registry *r, int32_t id, struct rp_bytes body,
+                       struct rp_error *err)
 {
     json_error_t where;
-    json_t *root = json_loadb((const char *)r->body.data, r->body.len, 0, &where);
+    json_t *root = json_loadb(body.data, body.len, 0, &where);
     const char *schema = json_string_value(json_object_get(root, "schema"));
     const char *type = json_string_value(json_object_get(root, "schemaType"));
     int rc;
@@ -274,34 +217,72 @@ static int take_answer(struct rp_registry *r, int32_t id, struct rp_error *err)
     return rc;
 }
 
-static int fetch(struct rp_registry *r, int32_t id, struct rp_error *err)
+static int take_answer(struct rp_registry *r, int32_t id, const struct rp_fetched *answer,
+                       struct rp_error *err)
 {
-    char *url, text[160];
-    long status = 0;
+    char text[160];
+    r->away = false;
+    if (answer->too_large)
+        return remember_unknown(r, id, INT64_MAX, "is larger than 1 MiB", err);
+    if (answer->status == 0)
+        return remember_outage(r, answer->error, err);
+    if (answer->status == 404)
+        return remember_unknown(r, id, r->now_mono_ms() + REMEMBER_MS, "is not known there", err);
+    if (answer->status == 200)
+        return take_schema(r, id, answer->body, err);
+    (void)snprintf(text, sizeof text, "it answers with status %ld%s", answer->status,
+                   answer->status == 401 || answer->status == 403 ? ": check username and password"
+                                                                  : "");
+    return remember_outage(r, text, err);
+}
+
+static int ask(struct rp_registry *r, int32_t id, struct rp_error *err)
+{
+    char *url;
     if (asprintf(&url, "%s/schemas/ids/%" PRId32, r->url, id) < 0)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a url");
-    r->body.len = 0;
-    r->body_too_large = false;
-    r->curl_error[0] = '\0';
-    CURLcode rc = curl_easy_setopt(r->curl, CURLOPT_URL, url);
+    r->asked = id;
+    int rc = rp_fetcher_start(r->fetcher, url, err);
     free(url);
-    if (rc == CURLE_OK)
-        rc = curl_easy_perform(r->curl);
-    if (rc == CURLE_OK)
-        rc = curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (r->body_too_large)
-        return remember_unknown(r, id, INT64_MAX, "is larger than 1 MiB", err);
-    if (rc != CURLE_OK)
-        return remember_outage(r, r->curl_error[0] != '\0' ? r->curl_error : curl_easy_strerror(rc),
-                               err);
-    if (status == 404)
-        return remember_unknown(r, id, r->now_mono_ms() + REMEMBER_MS, "is not known there", err);
-    if (status != 200) {
-        (void)snprintf(text, sizeof text, "it answers with status %ld%s", status,
-                       status == 401 || status == 403 ? ": check username and password" : "");
-        return remember_outage(r, text, err);
+    return rc;
+}
+
+static int fail_as_before(const struct rp_registry *r, struct rp_error *err)
+{
+    if (err != NULL)
+        *err = r->outage;
+    return -1;
+}
+
+/* The answer to what was asked, if it comes soon. Once it did not, nobody waits for it again, nor
+ * for a registry that is away: then it is looked for with the next record. */
+static const struct rp_fetched *wait(struct rp_registry *r)
+{
+    const struct rp_fetched *answer =
+        rp_fetcher_wait(r->fetcher, r->away || r->waited ? 0 : WAIT_MS);
+    r->waited = answer == NULL;
+    return answer;
+}
+
+/* Asks for the id, as soon as nothing else is asked for. */
+static int fetch(struct rp_registry *r, int32_t id, struct rp_error *err)
+{
+    for (;;) {
+        bool busy = rp_fetcher_busy(r->fetcher);
+        if (!busy && r->away && r->now_mono_ms() < r->outage_until_mono_ms)
+            return fail_as_before(r, err);
+        if (!busy && ask(r, id, err) != 0)
+            return -1;
+        const struct rp_fetched *answer = wait(r);
+        if (answer == NULL && r->away)
+            return fail_as_before(r, err);
+        if (answer == NULL)
+            return rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "schema registry: no answer yet");
+        int32_t asked = r->asked;
+        int rc = take_answer(r, asked, answer, err);
+        if (asked == id)
+            return rc;
     }
-    return take_answer(r, id, err);
 }
 
 int rp_registry_schema(struct rp_registry *r, int32_t id, const char **out_json,
@@ -314,15 +295,8 @@ int rp_registry_schema(struct rp_registry *r, int32_t id, const char **out_json,
             return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "%s", r->known[i].why);
         found = false;
     }
-    if (!found) {
-        if (r->now_mono_ms() < r->outage_until_mono_ms) {
-            if (err != NULL)
-                *err = r->outage;
-            return -1;
-        }
-        if (fetch(r, id, err) != 0)
-            return -1;
-    }
+    if (!found && fetch(r, id, err) != 0)
+        return -1;
     *out_json = r->known[place_of(r, id)].json;
     return 0;
 }

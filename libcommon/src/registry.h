@@ -8,7 +8,9 @@
 
 /* A client of a Confluent-compatible schema registry. Caches what it fetched for ever (an id never
  * changes its schema), and remembers an unknown id and an outage for a second, so that a flood of
- * bad records is not a flood of requests. One per thread. */
+ * bad records is not a flood of requests. An answer that does not come at once is waited for in the
+ * background: a registry that hangs delays its caller by a quarter of a second, once an outage. One
+ * per thread. */
 struct rp_registry;
 
 struct rp_registry_options {
@@ -32,7 +34,8 @@ RP_NODISCARD int rp_registry_open(const struct rp_config *config, struct rp_regi
                                   struct rp_error *err);
 
 /* The schema of an id, as JSON, valid as long as the registry. POISON: there is no such id, or it
- * is no Avro schema; RETRIABLE: the registry does not answer, or refuses us. */
+ * is no Avro schema; RETRIABLE: the registry does not answer, or refuses us (RP_E_IO), or has not
+ * answered yet (RP_E_TIMEOUT). */
 RP_NODISCARD int rp_registry_schema(struct rp_registry *registry, int32_t id, const char **out_json,
                                     struct rp_error *err);
 

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jq_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "jq_program.h"
+
+/* The one descriptor that the process has beside the standard ones. */
+#define CHILD_FD 3
+
+struct rp_jq_process {
+    char *program;
+    int64_t cpu_ms;
+    pid_t pid; /* 0: none runs */
+    int fd;
+    struct rp_buf answer;
+};
+
+/* What goes over the socket: a question is a length and bytes, an answer this and bytes. */
+struct answer {
+    int code, cls; /* of an rp_error; RP_OK: the bytes are the result, else its text */
+    size_t len;
+};
+
+static int send_all(int fd, const void *data, size_t n)
+{
+    const char *p = data;
+    while (n > 0) {
+        ssize_t sent = send(fd, p, n, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR)
+            return -1;
+        p += sent < 0 ? 0 : sent;
+        n -= sent < 0 ? 0 : (size_t)sent;
+    }
+    return 0;
+}
+
+static int receive_all(int fd, void *data, size_t n)
+{
+    char *p = data;
+    while (n > 0) {
+        ssize_t got = recv(fd, p, n, 0);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return -1;
+        p += got < 0 ? 0 : got;
+        n -= got < 0 ? 0 : (size_t)got;
+    }
+    return 0;
+}
+
+/* Of the process itself. Nothing that the program could open is left: files cannot be opened where
+ * no descriptor is free. */
+
+static void limit_memory(void)
+{
+    size_t pages = 0;
+    FILE *in = fopen("/proc/self/statm", "re");
+    if (in != NULL && fscanf(in, "%zu", &pages) == 1) {
+        const rlim_t bytes = pages * (rlim_t)sysconf(_SC_PAGESIZE) + RP_JQ_MEMORY_BYTES;
+        (void)setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes});
+    }
+    if (in != NULL)
+        (void)fclose(in);
+}
+
+static void shut_off(int fd)
+{
+    static char *no_environment[] = {NULL};
+    static const int own_signals[] = {SIGTERM, SIGPROF, SIGPIPE, SIGABRT, SIGSEGV};
+    sigset_t none;
+    environ = no_environment;
+    for (size_t i = 0; i < sizeof own_signals / sizeof *own_signals; i++)
+        (void)signal(own_signals[i], SIG_DFL);
+    /* A Ctrl-C is for the parent, which may want to finish what it sent. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGQUIT, SIG_IGN);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    limit_memory();
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < CHILD_FD && null >= 0; i++)
+        (void)dup2(null, i);
+    if (dup2(fd, CHILD_FD) < 0 || close_range(CHILD_FD + 1, ~0U, 0) != 0)
+        _exit(1);
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0}) != 0)
+        _exit(1);
+}
+
+/* SIGPROF ends the process when the time is over. */
+static void allow(int64_t cpu_ms)
+{
+    struct itimerval timer = {
+        .it_value = {.tv_sec = cpu_ms / 1000, .tv_usec = cpu_ms % 1000 * 1000}};
+    if (setitimer(ITIMER_PROF, &timer, NULL) != 0)
+        _exit(1);
+}
+
+static void answer(const struct rp_error *err, struct rp_bytes result)
+{
+    if (err->code != RP_OK)
+        result = rp_str(err->text);
+    const struct answer head = {(int)err->code, (int)err->cls, result.len};
+    if (send_all(CHILD_FD, &head, sizeof head) != 0 ||
+        send_all(CHILD_FD, result.data, result.len) != 0)
+        _exit(0);
+}
+
+static void serve(struct rp_jq_program *program, int64_t cpu_ms)
+{
+    struct rp_buf question = {0}, result = {0};
+    for (size_t len; receive_all(CHILD_FD, &len, sizeof len) == 0;) {
+        struct rp_error err = {0};
+        question.len = result.len = 0;
+        if (rp_buf_reserve(&question, len, NULL) != 0)
+            abort();
+        if (receive_all(CHILD_FD, question.data, len) != 0)
+            break;
+        allow(cpu_ms);
+        (void)!rp_jq_program_run(program, (struct rp_bytes){question.data, len}, &result, &err);
+        allow(0);
+        answer(&err, rp_buf_bytes(&result));
+    }
+}
+
+static void child_main(int fd, const char *text, int64_t cpu_ms)
+{
+    struct rp_jq_program *program;
+    struct rp_error err = {0};
+    shut_off(fd);
+    allow(cpu_ms);
+    int rc = rp_jq_program_new(text, &program, &err);
+    allow(0);
+    answer(&err, rp_str(""));
+    if (rc == 0)
+        serve(program, cpu_ms);
+    _exit(0);
+}
+
+/* Of the parent. */
+
+static void stop(struct rp_jq_process *p, int *status)
+{
+    *status = 0;
+    if (p->pid == 0)
+        return;
+    (void)close(p->fd);
+    (void)kill(p->pid, SIGKILL);
+    while (waitpid(p->pid, status, 0) < 0 && errno == EINTR)
+        ;
+    p->pid = 0;
+}
+
+/* The process is gone: says why. What it was killed by before we kill it counts. */
+static int ended(struct rp_jq_process *p, struct rp_error *err)
+{
+    int status;
+    (void)close(p->fd);
+    while (waitpid(p->pid, &status, 0) < 0)
+        if (errno != EINTR) {
+            status = 0;
+            break;
+        }
+    p->pid = 0;
+    int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (by == SIGPROF)
+        return rp_fail(err, RP_E_INVALID, RP_POISON,
+                       "the program took more than %" PRId64 " ms of processor time", p->cpu_ms);
+    if (by == SIGABRT)
+        return rp_fail(err, RP_E_INVALID, RP_POISON,
+                       "the program took more than %zu MiB of memory, or failed in jq",
+                       RP_JQ_MEMORY_BYTES >> 20);
+    if (by == SIGKILL)
+        return rp_fail(err, RP_E_IO, RP_RETRIABLE, "somebody killed the program");
+    return rp_fail(err, RP_E_INVALID, RP_POISON, "the program crashed jq (signal %d)", by);
+}
+
+static int receive(struct rp_jq_process *p, struct rp_bytes *out, struct rp_error *err)
+{
+    struct answer head;
+    if (receive_all(p->fd, &head, sizeof head) != 0)
+        return ended(p, err);
+    p->answer.len = 0;
+    if (rp_buf_reserve(&p->answer, head.len + 1, err) != 0) {
+        int status;
+        stop(p, &status);
+        return -1;
+    }
+    if (receive_all(p->fd, p->answer.data, head.len) != 0)
+        return ended(p, err);
+    p->answer.data[head.len] = '\0';
+    *out = (struct rp_bytes){p->answer.data, head.len};
+    return head.code == RP_OK
+               ? 0
+               : rp_fail(err, (enum rp_error_code)head.code, (enum rp_error_class)head.cls, "%s",
+                         (const char *)p->answer.data);
+}
+
+static int start(struct rp_jq_process *p, struct rp_error *err)
+{
+    struct rp_bytes nothing;
+    int fds[2];
+    const pid_t parent = getpid();
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
+        return rp_fail(err, RP_E_IO, RP_RETRIABLE, "no socket for jq: %s", strerror(errno));
+    p->pid = fork();
+    if (p->pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            child_main(fds[1], p->program, p->cpu_ms);
+        _exit(0);
+    }
+    (void)close(fds[1]);
+    if (p->pid < 0) {
+        p->pid = 0;
+        (void)close(fds[0]);
+        return rp_fail(err, RP_E_IO, RP_RETRIABLE, "no process for jq: %s", strerror(errno));
+    }
+    p->fd = fds[0];
+    return receive(p, &nothing, err);
+}
+
+int rp_jq_process_new(const char *program, int64_t cpu_ms, struct rp_jq_process **out,
+                      struct rp_error *err)
+{
+    struct rp_jq_process *p = calloc(1, sizeof *p);
+    *out = NULL;
+    if (p == NULL || (p->program = strdup(program)) == NULL) {
+        rp_jq_process_free(p);
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for jq");
+    }
+    p->cpu_ms = cpu_ms;
+    if (start(p, err) != 0) {
+        rp_jq_process_free(p);
+        return -1;
+    }
+    *out = p;
+    return 0;
+}
+
+void rp_jq_process_free(struct rp_jq_process *p)
+{
+    int status;
+    if (p == NULL)
+        return;
+    stop(p, &status);
+    rp_buf_clear(&p->answer);
+    free(p->program);
+    free(p);
+}
+
+int rp_jq_process_run(struct rp_jq_process *p, struct rp_bytes json, struct rp_bytes *out,
+                      struct rp_error *err)
+{
+    if (p->pid == 0 && start(p, err) != 0)
+        return -1;
+    if (send_all(p->fd, &json.len, sizeof json.len) != 0 ||
+        send_all(p->fd, json.data, json.len) != 0)
+        return ended(p, err);
+    return receive(p, out, err);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "json_skeleton.h"
+
+#include <stdlib.h>
+
+#include "json_span.h"
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static const char *skip_digits(const char *p, const char *end)
+{
+    while (p < end && is_digit(*p))
+        p++;
+    return p;
+}
+
+size_t rp_json_number_length(const char *begin, const char *end)
+{
+    const char *p = begin;
+    p += p < end && *p == '-';
+    if (p == end || !is_digit(*p))
+        return 0;
+    p = *p == '0' ? p + 1 : skip_digits(p, end);
+    if (end - p > 1 && p[0] == '.' && is_digit(p[1]))
+        p = skip_digits(p + 1, end);
+    if (end - p > 1 && (p[0] == 'e' || p[0] == 'E')) {
+        const char *digits = p + 1 + (p[1] == '+' || p[1] == '-');
+        if (digits < end && is_digit(*digits))
+            p = skip_digits(digits, end);
+    }
+    return (size_t)(p - begin);
+}
+
+static void blank_numbers(char *text, size_t len)
+{
+    bool quoted = false;
+    for (size_t i = 0; i < len; i++) {
+        if (quoted) {
+            quoted = text[i] != '"';
+            i += text[i] == '\\';
+            continue;
+        }
+        quoted = text[i] == '"';
+        size_t n = rp_json_number_length(text + i, text + len);
+        if (n == 0)
+            continue;
+        memset(text + i, ' ', n);
+        text[i] = '0';
+        i += n - 1;
+    }
+}
+
+static void say(struct rp_error *why, const json_error_t *e)
+{
+    (void)rp_fail(why, RP_E_DECODE, RP_POISON, "line %d, column %d: %s", e->line, e->column,
+                  e->text);
+}
+
+json_t *rp_json_skeleton(struct rp_bytes text, bool *fragile, struct rp_error *why)
+{
+    const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    json_error_t e;
+    char *copy = malloc(text.len + 1);
+    if (copy == NULL) {
+        (void)rp_fail(why, RP_E_NOMEM, RP_RETRIABLE, "no memory for %zu bytes", text.len);
+        return NULL;
+    }
+    if (text.len > 0)
+        memcpy(copy, text.data, text.len);
+    blank_numbers(copy, text.len);
+    bool mended = rp_json_mend_surrogates(copy, text.len);
+    json_t *json = json_loadb(copy, text.len, flags, &e);
+    if (json == NULL)
+        say(why, &e);
+    if (json != NULL && fragile != NULL) {
+        json_t *strict = json_loadb(copy, text.len, flags | JSON_REJECT_DUPLICATES, NULL);
+        *fragile = mended || strict == NULL;
+        json_decref(strict);
+    }
+    free(copy);
+    return json;
+}

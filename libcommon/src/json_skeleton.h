@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_JSON_SKELETON_H
+#define REPRISE_JSON_SKELETON_H
+
+#include <jansson.h>
+
+#include "reprise/bytes.h"
+
+/* The length of the JSON number at `p`; 0: there is none. */
+size_t rp_json_number_length(const char *p, const char *end);
+
+/* Parses JSON of any type whose numbers may have any number of digits: each is 0 in what is
+ * returned, and half a surrogate pair is U+FFFD. NULL where it is no JSON; `why` then says so, with
+ * line and column.
+ * `*fragile`, which may be NULL: a parser does not keep all of it, since an object names a member
+ * twice or a string holds half a surrogate pair. */
+json_t *rp_json_skeleton(struct rp_bytes text, bool *fragile, struct rp_error *why);
+
+#endif

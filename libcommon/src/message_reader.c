@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "message_reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "json_skeleton.h"
+#include "registry.h"
+#include "utf8.h"
+
+/* A schema of the registry, or that there is none of this id. */
+struct known_id {
+    uint32_t id;
+    struct rp_schema schema; /* root NULL: it is no Avro */
+    struct known_id *next;
+};
+
+struct rp_message_reader {
+    struct rp_registry *registry;
+    struct rp_schema file_schema; /* root NULL: none is given */
+    uint64_t fingerprint;
+    struct known_id *known;
+};
+
+static int load_file(struct rp_message_reader *reader, const char *path, struct rp_error *err)
+{
+    char *text = malloc(RP_SCHEMA_MAX_BYTES + 1);
+    FILE *in = fopen(path, "rbe");
+    int rc = -1;
+    if (text == NULL)
+        (void)rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a schema");
+    else if (in == NULL)
+        (void)rp_fail(err, RP_E_IO, RP_POISON, "%s: %s", path, strerror(errno));
+    else {
+        size_t n = fread(text, 1, RP_SCHEMA_MAX_BYTES + 1, in);
+        rc = rp_schema_parse((struct rp_bytes){text, n}, &reader->file_schema, err);
+        if (rc == 0)
+            rc = rp_schema_fingerprint(reader->file_schema.root, &reader->fingerprint, err);
+        if (rc != 0)
+            (void)rp_fail_in(err, "%s", path);
+    }
+    if (in != NULL)
+        (void)fclose(in);
+    free(text);
+    return rc;
+}
+
+int rp_message_reader_new(const char *schema_file, struct rp_registry *registry,
+                          struct rp_message_reader **out, struct rp_error *err)
+{
+    struct rp_message_reader *reader = calloc(1, sizeof *reader);
+    *out = NULL;
+    if (reader == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a reader of messages");
+    reader->registry = registry;
+    if (schema_file != NULL && load_file(reader, schema_file, err) != 0) {
+        rp_message_reader_free(reader);
+        return -1;
+    }
+    *out = reader;
+    return 0;
+}
+
+void rp_message_reader_free(struct rp_message_reader *reader)
+{
+    if (reader == NULL)
+        return;
+    while (reader->known != NULL) {
+        struct known_id *k = reader->known;
+        reader->known = k->next;
+        rp_schema_clear(&k->schema);
+        free(k);
+    }
+    rp_schema_clear(&reader->file_schema);
+    free(reader);
+}
+
+/* The schema of an id; `*out` NULL: there is no such Avro schema. */
+static int find_id(struct rp_message_reader *reader, uint32_t id, const struct rp_schema **out,
+                   struct rp_error *err)
+{
+    const char *json;
+    struct rp_error why = {0};
+    struct known_id *k = reader->known;
+    while (k != NULL && k->id != id)
+        k = k->next;
+    if (k == NULL) {
+        k = calloc(1, sizeof *k);
+        if (k == NULL)
+            return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a schema");
+        k->id = id;
+        if ((rp_registry_schema(reader->registry, (int32_t)id, &json, &why) != 0 ||
+             rp_schema_parse(rp_str(json), &k->schema, &why) != 0) &&
+            why.cls != RP_POISON) {
+            free(k);
+            if (err != NULL)
+                *err = why;
+            return -1;
+        }
+        k->next = reader->known;
+        reader->known = k;
+    }
+    *out = k->schema.root == NULL ? NULL : &k->schema;
+    return 0;
+}
+
+static bool has_fingerprint(const uint8_t *p, size_t len, uint64_t fingerprint)
+{
+    if (len < 10 || p[0] != 0xC3 || p[1] != 0x01)
+        return false;
+    for (int i = 0; i < 8; i++)
+        if (p[2 + i] != (uint8_t)(fingerprint >> (8 * i)))
+            return false;
+    return true;
+}
+
+/* A schema file is of all payloads: whoever names one knows. */
+static int find_schema(struct rp_message_reader *reader, struct rp_bytes payload,
+                       const struct rp_schema **schema, size_t *prefix, struct rp_error *err)
+{
+    const uint8_t *p = payload.data;
+    if (reader->registry != NULL && payload.len > 5 && p[0] == 0x00) {
+        uint32_t id = (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
+        *prefix = 5;
+        if (id <= INT32_MAX && find_id(reader, id, schema, err) != 0)
+            return -1;
+    }
+    if (*schema != NULL || reader->file_schema.root == NULL)
+        return 0;
+    *schema = &reader->file_schema;
+    *prefix = has_fingerprint(p, payload.len, reader->fingerprint) ? 10 : 0;
+    return 0;
+}
+
+int rp_payload_form_of(struct rp_message_reader *reader, struct rp_bytes payload,
+                       enum rp_payload_form *form, const struct rp_schema **schema, size_t *prefix,
+                       struct rp_error *err)
+{
+    *schema = NULL;
+    *prefix = 0;
+    *form = RP_PAYLOAD_NULL;
+    if (payload.data == NULL)
+        return 0;
+    if (find_schema(reader, payload, schema, prefix, err) != 0)
+        return -1;
+    *form = RP_PAYLOAD_AVRO;
+    if (*schema != NULL)
+        return 0;
+    *prefix = 0;
+    *form = RP_PAYLOAD_BYTES;
+    if (!rp_utf8_valid(payload))
+        return 0;
+    json_t *json = rp_json_skeleton(payload, NULL, NULL);
+    *form = json != NULL ? RP_PAYLOAD_JSON : RP_PAYLOAD_TEXT;
+    json_decref(json);
+    return 0;
+}

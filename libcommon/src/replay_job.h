@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_REPLAY_JOB_H
+#define REPRISE_REPLAY_JOB_H
+
+#include "db.h"
+#include "replay_options.h"
+
+/* The row of a job in PostgreSQL, as its runner changes it. Whoever claims a job raises its epoch,
+ * and every change names the epoch, so one who lost the job changes nothing any more: such a call
+ * fails with RP_E_FENCED. A call whose answer was lost may have been done; rp_replay_job_renew
+ * tells. */
+
+#define RP_REPLAY_ID_SIZE 16
+
+struct rp_replay_job {
+    char id[RP_REPLAY_ID_SIZE];
+    char stamp[24]; /* when it was planned, in us: tells it from another of the same name */
+    int64_t epoch;
+    int64_t total, marked, refused;
+    bool canary_out; /* the canaries were sent, and are being waited for or were */
+    struct rp_replay_options options;
+};
+
+/* Takes the job for `runner`, a name that is no other process's. Fails with RP_E_NOT_FOUND (there
+ * is no such job), RP_E_INVALID (it has ended), RP_E_FENCED (somebody is at it, and alive); the
+ * text says so for people. Clear the job after success. */
+RP_NODISCARD int rp_replay_job_claim(struct rp_db *db, const char *id, const char *runner,
+                                     struct rp_replay_job *out, struct rp_error *err);
+void rp_replay_job_clear(struct rp_replay_job *job);
+/* Reads again what is ours to change, and shows that we live. */
+RP_NODISCARD int rp_replay_job_renew(struct rp_db *db, struct rp_replay_job *job,
+                                     struct rp_error *err);
+
+/* Marks the items from job->marked up to `until`: those that are not refused as replayed, the
+ * others as what they were. In two, so that the database can work meanwhile: between them the
+ * connection is for nothing else. RETRIABLE where the marks are not where they were thought to be:
+ * a call whose answer was lost had done it, or there is a new owner; rp_replay_job_renew tells. */
+RP_NODISCARD int rp_replay_job_mark(struct rp_db *db, const struct rp_replay_job *job,
+                                    int64_t until, struct rp_error *err);
+RP_NODISCARD int rp_replay_job_marked(struct rp_db *db, struct rp_replay_job *job, int64_t until,
+                                      struct rp_error *err);
+
+/* Items that will not be sent: `json` is an array of {"n":, "why":}. Must be done before the cursor
+ * passes them. */
+RP_NODISCARD int rp_replay_job_refuse(struct rp_db *db, const struct rp_replay_job *job,
+                                      const char *json, struct rp_error *err);
+
+/* All canaries are out: from now on they are waited for. */
+RP_NODISCARD int rp_replay_job_canaries_out(struct rp_db *db, struct rp_replay_job *job,
+                                            struct rp_error *err);
+
+/* Wishes that the job be cancelled, because of `why`: whoever has it then gives back what was not
+ * sent, and it ends as stopped. */
+RP_NODISCARD int rp_replay_job_stop(struct rp_db *db, const struct rp_replay_job *job,
+                                    const char *why, struct rp_error *err);
+
+/* Gives back items from `*from` on, some thousands, that were not sent; *from is behind them. */
+RP_NODISCARD int rp_replay_job_release(struct rp_db *db, const struct rp_replay_job *job,
+                                       int64_t *from, struct rp_error *err);
+
+/* Ends the job: as done, or, after a wish to cancel, as stopped or cancelled. */
+RP_NODISCARD int rp_replay_job_finish(struct rp_db *db, const struct rp_replay_job *job, bool done,
+                                      struct rp_error *err);
+/* Lets go of it: `state` is running (somebody is to take it), paused or failed (because of `why`).
+ */
+RP_NODISCARD int rp_replay_job_rest(struct rp_db *db, const struct rp_replay_job *job,
+                                    const char *state, const char *why, struct rp_error *err);
+
+#endif

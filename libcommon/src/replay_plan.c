@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replay_plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "clock.h"
+#include "crash_point.h"
+
+/* Two plans, or a plan and an archiver, may meet in a deadlock; one is let go and tries again. */
+#define TRIES 5
+
+static int new_id(char out[RP_REPLAY_ID_SIZE], struct rp_error *err)
+{
+    unsigned char random[3];
+    time_t now = (time_t)(rp_wall_ms() / 1000);
+    struct tm utc;
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random ||
+        gmtime_r(&now, &utc) == NULL)
+        return rp_fail(err, RP_E_IO, RP_FATAL, "no random bytes: %s", strerror(errno));
+    unsigned day = (unsigned)(utc.tm_year % 100 * 10000 + (utc.tm_mon + 1) * 100 + utc.tm_mday);
+    (void)snprintf(out, RP_REPLAY_ID_SIZE, "%06u-%02x%02x%02x", day % 1000000, random[0], random[1],
+                   random[2]);
+    return 0;
+}
+
+/* The rows of the view `archive` that are meant, with the condition on how often they were replayed
+ * put into `replays_condition`. */
+static int add_meant(struct rp_query *q, const struct rp_replay_request *r, const char *comparison,
+                     struct rp_error *err)
+{
+    rp_query_add(q, " FROM archive AS d WHERE ");
+    if (rp_filter_sql(r->filter, q, err) != 0)
+        return -1;
+    /* What another job has is never for us. What was replayed or discarded is, if it was asked for.
+     */
+    rp_query_add(q, rp_filter_names(r->filter, "status") ? " AND d.status <> 'replaying'"
+                                                         : " AND d.status = 'dead'");
+    rp_query_add(q, " AND d.replays + CASE WHEN d.replay_of IS NULL THEN 0 ELSE"
+                    " dead_letter_generation(d.replay_of_at, d.replay_of, (");
+    rp_query_param_int(q, r->options->max_replays);
+    rp_query_add(q, ")::integer) END ");
+    rp_query_add(q, comparison);
+    rp_query_param_int(q, r->options->max_replays);
+    return 0;
+}
+
+static const char *order_sql(enum rp_replay_order order)
+{
+    switch (order) {
+    case RP_REPLAY_NEWEST:
+        return "d.dead_at DESC, d.id DESC";
+    case RP_REPLAY_BY_KEY:
+        return "coalesce(d.task_key, convert_to(d.task_id, 'UTF8')), d.dead_at, d.id";
+    case RP_REPLAY_OLDEST:
+        break;
+    }
+    return "d.dead_at, d.id";
+}
+
+#define SIZE                                                                                       \
+    "least(2000000000, coalesce(octet_length(d.payload), 0) + coalesce(octet_length(d.raw), 0)"    \
+    " + coalesce(octet_length(d.record), 0))::integer AS size"
+
+static int add_picked(struct rp_query *q, const struct rp_replay_request *r, const char *columns,
+                      struct rp_error *err)
+{
+    rp_query_add(q, "SELECT row_number() OVER (ORDER BY ");
+    rp_query_add(q, order_sql(r->options->order));
+    rp_query_add(q, ") AS place, d.dead_at, d.id, d.task_id, d.task_type, d.reason, d.fingerprint,"
+                    " " SIZE);
+    rp_query_add(q, columns);
+    if (add_meant(q, r, "< ", err) != 0)
+        return -1;
+    rp_query_add(q, " ORDER BY 1");
+    if (r->options->limit > 0) {
+        rp_query_add(q, " LIMIT ");
+        rp_query_param_int(q, r->options->limit);
+    }
+    return 0;
+}
+
+/* Whoever inserts or changes the state of a dead letter first has it. One who comes second waits
+ * for the first one's end, and then finds another status_at than it picked. In the order of the
+ * keys, so that two plans do not wait for each other. */
+static int claim_items(struct rp_db *db, const struct rp_replay_request *r, const char *job,
+                       struct rp_error *err)
+{
+    struct rp_query q = {0};
+    rp_query_add(&q, "WITH picked AS MATERIALIZED (");
+    int failed = add_picked(&q, r, ", d.category, d.status, d.status_at, d.replays", err);
+    rp_query_add(&q, "), claimed AS ("
+                     "INSERT INTO dead_letter_state AS s (dead_at, id, status, status_at, job,"
+                     " replays, task_type, reason, category, fingerprint)"
+                     " SELECT dead_at, id, 'replaying', coalesce(status_at, now()), ");
+    rp_query_param(&q, job);
+    rp_query_add(&q, ", replays, task_type, reason, category, fingerprint FROM picked"
+                     " ORDER BY dead_at, id ON CONFLICT (dead_at, id) DO UPDATE SET"
+                     " status = 'replaying', status_at = now(), job = EXCLUDED.job,"
+                     " came_back_at = NULL WHERE s.status <> 'replaying'"
+                     "  AND s.status_at = EXCLUDED.status_at"
+                     " RETURNING s.dead_at, s.id)"
+                     " INSERT INTO replay_item (job, n, dead_at, id, task_id, size, was) SELECT ");
+    rp_query_param(&q, job);
+    rp_query_add(&q, ", row_number() OVER (ORDER BY p.place) - 1, p.dead_at, p.id, p.task_id,"
+                     " p.size, p.status FROM claimed JOIN picked AS p USING (dead_at, id)");
+    if (failed == 0)
+        failed = rp_query_run(&q, db, NULL, err);
+    rp_query_clear(&q);
+    return failed;
+}
+
+static int insert_job(struct rp_db *db, const struct rp_replay_request *r, const char *job,
+                      struct rp_error *err)
+{
+    struct rp_buf filter = {0};
+    char rate[40];
+    (void)snprintf(rate, sizeof rate, "%.17g", r->rate);
+    char *options = rp_replay_options_json(r->options);
+    int failed =
+        options == NULL ? rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a job") : 0;
+    if (failed == 0 &&
+        (rp_filter_text(r->filter, &filter, err) != 0 || rp_buf_append(&filter, "", 1, err) != 0))
+        failed = -1;
+    const char *values[] = {job,
+                            r->actor,
+                            r->reason,
+                            (const char *)filter.data,
+                            options,
+                            rate,
+                            r->detached ? "true" : "false"};
+    if (failed == 0)
+        failed = rp_db_query(db,
+                             "INSERT INTO replay_job (job, created_by, reason, filter, options,"
+                             " rate, detached) VALUES ($1, $2, $3, $4, $5::jsonb,"
+                             " nullif($6::double precision, 0), $7::boolean)",
+                             7, values, NULL, err);
+    free(options);
+    rp_buf_clear(&filter);
+    return failed;
+}
+
+static int finish_plan(struct rp_db *db, const char *job, int64_t *out_total, struct rp_error *err)
+{
+    const char *values[] = {job};
+    PGresult *result;
+    if (rp_db_query(
+            db,
+            "UPDATE replay_job SET total = (SELECT count(*) FROM replay_item WHERE job = $1)"
+            " WHERE job = $1 RETURNING total",
+            1, values, &result, err) != 0)
+        return -1;
+    *out_total = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    if (*out_total == 0)
+        return rp_db_script(db, "ROLLBACK", err);
+    if (rp_db_query(db,
+                    "INSERT INTO audit (actor, action, reason, detail)"
+                    " SELECT created_by, 'replay', reason, jsonb_build_object('job', job, 'filter',"
+                    "  filter, 'options', options, 'rate', rate, 'total', total, 'detached',"
+                    "  detached) FROM replay_job WHERE job = $1",
+                    1, values, NULL, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_plan_before);
+    if (rp_db_script(db, "COMMIT", err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_plan_after);
+    return 0;
+}
+
+static int plan_once(struct rp_db *db, const struct rp_replay_request *r,
+                     char job[RP_REPLAY_ID_SIZE], int64_t *out_total, struct rp_error *err)
+{
+    if (new_id(job, err) != 0 || rp_db_script(db, "BEGIN", err) != 0 ||
+        insert_job(db, r, job, err) != 0 ||
+        rp_db_script(db, "SELECT dead_letter_keep()", err) != 0 ||
+        claim_items(db, r, job, err) != 0)
+        return -1;
+    return finish_plan(db, job, out_total, err);
+}
+
+/* Deadlocks, and a job of the same name. */
+static bool is_worth_another_try(const struct rp_db *db)
+{
+    const char *state = rp_db_sqlstate(db);
+    return strcmp(state, "40P01") == 0 || strcmp(state, "40001") == 0 ||
+           strcmp(state, "23505") == 0;
+}
+
+int rp_replay_plan(struct rp_db *db, const struct rp_replay_request *r, char job[RP_REPLAY_ID_SIZE],
+                   int64_t *out_total, struct rp_error *err)
+{
+    for (int i = 1;; i++) {
+        if (plan_once(db, r, job, out_total, err) == 0)
+            return 0;
+        bool again = i < TRIES && is_worth_another_try(db);
+        if (!rp_db_alive(db) || rp_db_script(db, "ROLLBACK", NULL) != 0 || !again)
+            return -1;
+    }
+}
+
+int rp_replay_is_planned(struct rp_db *db, const char *job, int64_t *out_total,
+                         struct rp_error *err)
+{
+    const char *values[] = {job};
+    PGresult *result;
+    if (rp_db_query(db, "SELECT total FROM replay_job WHERE job = $1", 1, values, &result, err) !=
+        0)
+        return -1;
+    *out_total = PQntuples(result) == 0 ? 0 : strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return 0;
+}
+
+static int count_held_back(struct rp_db *db, const struct rp_replay_request *r, int64_t *out,
+                           struct rp_error *err)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    rp_query_add(&q, "SELECT count(*)");
+    int failed = add_meant(&q, r, ">= ", err);
+    if (failed == 0)
+        failed = rp_query_run(&q, db, &result, err);
+    rp_query_clear(&q);
+    if (failed != 0)
+        return -1;
+    *out = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return 0;
+}
+
+int rp_replay_preview(struct rp_db *db, const struct rp_replay_request *r, int64_t *held_back,
+                      struct rp_error *err)
+{
+    struct rp_query q = {0};
+    if (rp_db_script(db, "BEGIN", err) != 0 || count_held_back(db, r, held_back, err) != 0)
+        return -1;
+    rp_query_add(&q, "CREATE TEMPORARY TABLE replay_preview ON COMMIT DROP AS ");
+    int failed = add_picked(
+        &q, r, ", d.target, d.reason = 'OVERSIZED' AND d.payload IS NULL AS shrunk", err);
+    if (failed == 0)
+        failed = rp_query_run(&q, db, NULL, err);
+    rp_query_clear(&q);
+    return failed;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replay_pulse.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "units.h"
+
+#define BEAT_MS    1000
+#define TIMEOUT_MS 10000
+
+struct rp_replay_pulse {
+    char *dsn;
+    char job[RP_REPLAY_ID_SIZE];
+    int64_t epoch;
+    struct rp_db *db;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t wake;
+    bool stop;
+    struct rp_replay_news news;
+};
+
+static enum rp_replay_wish wish_of(const char *text)
+{
+    return strcmp(text, "cancel") == 0  ? RP_REPLAY_CANCEL
+           : strcmp(text, "pause") == 0 ? RP_REPLAY_PAUSE
+                                        : RP_REPLAY_RUN;
+}
+
+static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out)
+{
+    char epoch[RP_UNIT_TEXT];
+    const char *values[] = {p->job, rp_format_int(p->epoch, epoch)};
+    PGresult *result;
+    if (p->db == NULL && rp_db_open(p->dsn, "reprise replay pulse", TIMEOUT_MS, &p->db, NULL) != 0)
+        return -1;
+    /* What came back died after the job was planned, clocks aside. */
+    if (rp_db_query(
+            p->db,
+            "UPDATE replay_job AS j SET heartbeat_at = clock_timestamp()"
+            " WHERE job = $1 AND epoch = $2 AND finished_at IS NULL"
+            " RETURNING wish, coalesce(rate, 0), (SELECT count(*) FROM dead_letter AS d"
+            "   WHERE d.replay_job = j.job AND d.dead_at > j.created_at - interval '1 hour'),"
+            "  coalesce((extract(epoch FROM now() - canary_at) * 1000)::bigint, -1)",
+            2, values, &result, NULL) != 0)
+        return -1;
+    *out = (struct rp_replay_news){.known = true, .lost = PQntuples(result) == 0};
+    if (!out->lost) {
+        out->wish = wish_of(PQgetvalue(result, 0, 0));
+        out->rate = strtod(PQgetvalue(result, 0, 1), NULL);
+        out->came_back = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
+        out->canary_age_ms = strtoll(PQgetvalue(result, 0, 3), NULL, 10);
+    }
+    PQclear(result);
+    return 0;
+}
+
+/* Returns whether to go on. */
+static bool wait_for_next(struct rp_replay_pulse *p, const struct rp_replay_news *fresh)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += BEAT_MS / 1000;
+    (void)pthread_mutex_lock(&p->lock);
+    if (fresh != NULL)
+        p->news = *fresh;
+    while (!p->stop && pthread_cond_timedwait(&p->wake, &p->lock, &until) == 0)
+        ;
+    bool stop = p->stop || p->news.lost;
+    (void)pthread_mutex_unlock(&p->lock);
+    return !stop;
+}
+
+static void *run(void *opaque)
+{
+    struct rp_replay_pulse *p = opaque;
+    struct rp_replay_news fresh;
+    bool got;
+    do {
+        got = beat(p, &fresh) == 0;
+        if (!got) {
+            rp_db_close(p->db);
+            p->db = NULL;
+        }
+    } while (wait_for_next(p, got ? &fresh : NULL));
+    return NULL;
+}
+
+static void destroy(struct rp_replay_pulse *p)
+{
+    rp_db_close(p->db);
+    (void)pthread_cond_destroy(&p->wake);
+    (void)pthread_mutex_destroy(&p->lock);
+    free(p->dsn);
+    free(p);
+}
+
+int rp_replay_pulse_start(const char *dsn, const struct rp_replay_job *job,
+                          struct rp_replay_pulse **out, struct rp_error *err)
+{
+    pthread_condattr_t attr;
+    struct rp_replay_pulse *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a replay's pulse");
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&p->wake, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    p->dsn = strdup(dsn);
+    p->epoch = job->epoch;
+    memcpy(p->job, job->id, sizeof p->job);
+    if (p->dsn != NULL && pthread_create(&p->thread, NULL, run, p) == 0) {
+        *out = p;
+        return 0;
+    }
+    destroy(p);
+    return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no thread for a replay's pulse");
+}
+
+void rp_replay_pulse_stop(struct rp_replay_pulse *p)
+{
+    if (p == NULL)
+        return;
+    (void)pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    (void)pthread_cond_signal(&p->wake);
+    (void)pthread_mutex_unlock(&p->lock);
+    (void)pthread_join(p->thread, NULL);
+    destroy(p);
+}
+
+struct rp_replay_news rp_replay_pulse_news(struct rp_replay_pulse *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct rp_replay_news news = p->news;
+    (void)pthread_mutex_unlock(&p->lock);
+    return news;
+}

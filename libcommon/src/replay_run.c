@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replay_run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "crash_point.h"
+#include "pace.h"
+#include "replay_pulse.h"
+#include "replay_sender.h"
+
+#define TIMEOUT_MS INT64_C(60000)
+#define NAP_MS     INT64_C(20)
+#define SHOW_MS    INT64_C(200)
+/* Marks trail what was sent: begun when so many items wait for them, or after so long; not waited
+ * for, unless they are so far behind. */
+#define MARK_ITEMS 4000
+#define MARK_MS    INT64_C(500)
+#define MARK_MOST  10000
+#define TRAIL_MOST 20000
+/* How long all is left alone after a failure: doubling from the first to the last. */
+#define FIRST_WAIT_MS INT64_C(100)
+#define LAST_WAIT_MS  INT64_C(5000)
+/* A share of fewer than so many says nothing. */
+#define SHARE_OF_LEAST 20
+
+struct runner {
+    const struct rp_replay_run *run;
+    struct rp_db *db;
+    struct rp_replay_job job;
+    struct rp_replay_pulse *pulse;
+    struct rp_replay_news news;
+    struct rp_replay_sender *sender;
+    bool ready;      /* the sender is open, and `next` is known */
+    int64_t next;    /* the next item to send */
+    int64_t marking; /* a mark up to there is on its way; -1: none */
+    int64_t mark_mono_ms;
+    struct rp_pace pace;
+    int64_t wait_ms, again_mono_ms; /* after a failure */
+    struct rp_error trouble;
+    const char *what;
+    int64_t shown_mono_ms;
+    bool ended;
+    enum rp_replay_end end;
+};
+
+static bool stopping(const struct runner *r)
+{
+    return atomic_load(r->run->stop);
+}
+
+static void show(struct runner *r, bool now)
+{
+    int64_t now_mono_ms = rp_mono_ms();
+    if (r->run->progress == NULL || (!now && now_mono_ms - r->shown_mono_ms < SHOW_MS))
+        return;
+    r->shown_mono_ms = now_mono_ms;
+    const struct rp_replay_progress progress = {
+        .job = r->job.id,
+        .total = r->job.total,
+        .done = r->next > r->job.marked ? r->next : r->job.marked,
+        .refused = r->job.refused,
+        .came_back = r->news.came_back,
+        .rate = r->news.rate,
+        .what = r->what,
+        .trouble = r->trouble.code == RP_OK ? NULL : r->trouble.text,
+    };
+    r->run->progress(r->run->opaque, &progress);
+}
+
+static void nap(struct runner *r, int64_t ms)
+{
+    show(r, false);
+    (void)usleep((useconds_t)(ms < NAP_MS ? ms : NAP_MS) * 1000);
+}
+
+static void end(struct runner *r, enum rp_replay_end how)
+{
+    r->ended = true;
+    r->end = how;
+}
+
+/* Marks */
+
+static int finish_mark(struct runner *r, struct rp_error *err)
+{
+    int64_t until = r->marking;
+    if (until < 0)
+        return 0;
+    r->marking = -1;
+    if (rp_replay_job_marked(r->db, &r->job, until, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_marked);
+    return 0;
+}
+
+static int begin_mark(struct runner *r, struct rp_error *err)
+{
+    int64_t until = r->next - r->job.marked > MARK_MOST ? r->job.marked + MARK_MOST : r->next;
+    r->mark_mono_ms = rp_mono_ms();
+    if (rp_replay_job_mark(r->db, &r->job, until, err) != 0)
+        return -1;
+    r->marking = until;
+    RP_CRASH_POINT(replay_mark_asked);
+    return 0;
+}
+
+/* Lets the marks trail what was sent, by a bounded number. */
+static int serve_marks(struct runner *r, struct rp_error *err)
+{
+    int64_t behind = r->next - (r->marking < 0 ? r->job.marked : r->marking);
+    bool due = behind >= MARK_ITEMS || (behind > 0 && rp_mono_ms() - r->mark_mono_ms >= MARK_MS);
+    if (r->next - r->job.marked < TRAIL_MOST && !due)
+        return 0;
+    return finish_mark(r, err) != 0 ? -1 : r->next > r->job.marked ? begin_mark(r, err) : 0;
+}
+
+/* Marks all that was sent. */
+static int settle(struct runner *r, struct rp_error *err)
+{
+    if (finish_mark(r, err) != 0)
+        return -1;
+    while (r->job.marked < r->next)
+        if (begin_mark(r, err) != 0 || finish_mark(r, err) != 0)
+            return -1;
+    return 0;
+}
+
+static int refuse(void *opaque, const char *json, struct rp_error *err)
+{
+    struct runner *r = opaque;
+    return finish_mark(r, err) != 0 ? -1 : rp_replay_job_refuse(r->db, &r->job, json, err);
+}
+
+/* Readiness */
+
+static int connect(struct runner *r, struct rp_error *err)
+{
+    if (r->db != NULL && rp_db_alive(r->db) && r->marking < 0)
+        return 0;
+    rp_db_close(r->db);
+    r->db = NULL;
+    r->marking = -1;
+    return rp_db_open(r->run->config->postgres.dsn, "reprise replay", TIMEOUT_MS, &r->db, err);
+}
+
+/* Finds out how far the job is. Kafka's word counts, unless it has forgotten: offsets of a group go
+ * some days after the last commit. Then the marks do, which trail by what nobody marked since. */
+static int get_ready(struct runner *r, struct rp_error *err)
+{
+    int64_t next;
+    r->what = "finding out how far it is";
+    if (connect(r, err) != 0 || rp_replay_job_renew(r->db, &r->job, err) != 0)
+        return -1;
+    if (r->sender == NULL) {
+        struct rp_replay_refuser refuser = {r, refuse};
+        if (rp_replay_sender_new(r->run->config, &r->job, refuser, &r->sender, err) != 0)
+            return -1;
+    }
+    if (rp_replay_sender_open(r->sender, &next, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_cursor_read);
+    r->next = next > r->job.marked ? next : r->job.marked;
+    if (settle(r, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_recovered);
+    r->ready = true;
+    r->wait_ms = 0;
+    return 0;
+}
+
+/* Ends */
+
+static int rest(struct runner *r, const char *state, const char *why, enum rp_replay_end how,
+                struct rp_error *err)
+{
+    if (r->ready && settle(r, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_rest_before);
+    if (rp_replay_job_rest(r->db, &r->job, state, why, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_rested);
+    end(r, how);
+    return 0;
+}
+
+static int cancel(struct runner *r, enum rp_replay_end how, struct rp_error *err)
+{
+    r->what = "giving back what was not sent";
+    if (settle(r, err) != 0)
+        return -1;
+    for (int64_t from = r->next; from < r->job.total; show(r, false)) {
+        if (rp_replay_job_release(r->db, &r->job, &from, err) != 0)
+            return -1;
+        RP_CRASH_POINT(replay_released);
+    }
+    RP_CRASH_POINT(replay_finish_before);
+    if (rp_replay_job_finish(r->db, &r->job, false, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_finished);
+    end(r, how);
+    return 0;
+}
+
+static int complete(struct runner *r, struct rp_error *err)
+{
+    r->what = "marking what was sent";
+    if (settle(r, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_finish_before);
+    if (rp_replay_job_finish(r->db, &r->job, true, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_finished);
+    end(r, RP_REPLAY_DONE);
+    return 0;
+}
+
+static int stop_job(struct runner *r, const char *why, struct rp_error *err)
+{
+    if (settle(r, err) != 0 || rp_replay_job_stop(r->db, &r->job, why, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_stopped);
+    return cancel(r, RP_REPLAY_STOPPED, err);
+}
+
+/* What people wish, and what comes back. */
+
+static int64_t went_out(const struct runner *r)
+{
+    return r->next - r->job.refused;
+}
+
+static bool over_share(const struct runner *r, double share)
+{
+    return (double)r->news.came_back > share * (double)went_out(r);
+}
+
+static int too_many(struct runner *r, const char *of, struct rp_error *err)
+{
+    char why[120];
+    (void)snprintf(why, sizeof why, "%" PRId64 " of %" PRId64 " %s came back dead",
+                   r->news.came_back, went_out(r), of);
+    return stop_job(r, why, err);
+}
+
+/* *hold: nothing is to be sent now. */
+static int serve_canaries(struct runner *r, bool *hold, struct rp_error *err)
+{
+    const struct rp_replay_options *o = &r->job.options;
+    *hold = o->canary > 0 && r->next == o->canary && r->next < r->job.total;
+    if (!*hold)
+        return 0;
+    r->what = "waiting for the canaries";
+    if (settle(r, err) != 0)
+        return -1;
+    if (!r->job.canary_out) {
+        if (rp_replay_job_canaries_out(r->db, &r->job, err) != 0)
+            return -1;
+        RP_CRASH_POINT(replay_canaries_out);
+    }
+    if (went_out(r) > 0 && over_share(r, o->canary_share))
+        return too_many(r, "canaries", err);
+    *hold =
+        went_out(r) > 0 && (r->news.canary_age_ms < 0 || r->news.canary_age_ms < o->canary_wait_ms);
+    return 0;
+}
+
+static int serve_wishes(struct runner *r, struct rp_error *err)
+{
+    const struct rp_replay_options *o = &r->job.options;
+    if (r->news.lost)
+        return rp_fail(err, RP_E_FENCED, RP_FATAL, "the replay %s was taken over", r->job.id);
+    if (r->news.wish == RP_REPLAY_CANCEL)
+        return cancel(r, RP_REPLAY_CANCELLED, err);
+    if (r->news.wish == RP_REPLAY_PAUSE)
+        return rest(r, "paused", NULL, RP_REPLAY_PAUSED, err);
+    if (r->run->settle)
+        return rest(r, "paused", "its runner died", RP_REPLAY_PAUSED, err);
+    if (o->stop_if_dead >= 0 && went_out(r) >= SHARE_OF_LEAST && r->next < r->job.total &&
+        over_share(r, o->stop_if_dead))
+        return too_many(r, "tasks", err);
+    return 0;
+}
+
+/* Sending */
+
+static int send_some(struct runner *r, struct rp_error *err)
+{
+    int64_t sent = 0, until = r->job.total, canary = r->job.options.canary;
+    int64_t most = rp_pace_allows(&r->pace, r->news.rate, rp_mono_ms());
+    if (most == 0) {
+        nap(r, rp_pace_wait_ms(&r->pace));
+        return serve_marks(r, err);
+    }
+    if (r->next < canary && canary < until)
+        until = canary;
+    if (most < until - r->next)
+        until = r->next + most;
+    r->what = "sending";
+    if (rp_replay_sender_send(r->sender, &r->next, until, &sent, err) != 0)
+        return -1;
+    r->trouble.code = RP_OK;
+    rp_pace_take(&r->pace, sent);
+    return serve_marks(r, err);
+}
+
+static int step(struct runner *r, struct rp_error *err)
+{
+    bool hold = false;
+    r->news = rp_replay_pulse_news(r->pulse);
+    if (!r->ready && get_ready(r, err) != 0)
+        return -1;
+    if (!r->news.known) {
+        nap(r, NAP_MS);
+        return 0;
+    }
+    if (serve_wishes(r, err) != 0 || r->ended)
+        return r->ended ? 0 : -1;
+    if (r->next >= r->job.total)
+        return complete(r, err);
+    if (serve_canaries(r, &hold, err) != 0 || r->ended)
+        return r->ended ? 0 : -1;
+    show(r, false);
+    if (!hold)
+        return send_some(r, err);
+    nap(r, NAP_MS);
+    return 0;
+}
+
+static void fail_job(struct runner *r, const struct rp_error *err)
+{
+    struct rp_error ignored;
+    r->ready = false;
+    if (connect(r, &ignored) != 0 || rest(r, "failed", err->text, RP_REPLAY_FAILED, &ignored) != 0)
+        end(r, RP_REPLAY_FAILED); /* its heart stops beating, and others see that */
+}
+
+/* What was under way may or may not be done. All of it is found out again. */
+static void take_failure(struct runner *r, const struct rp_error *err)
+{
+    r->ready = false;
+    if (err->code == RP_E_FENCED && err->cls == RP_FATAL) {
+        end(r, RP_REPLAY_LOST);
+        return;
+    }
+    r->trouble = *err;
+    if (err->cls != RP_RETRIABLE) {
+        fail_job(r, err);
+        return;
+    }
+    r->wait_ms = r->wait_ms == 0 ? FIRST_WAIT_MS : 2 * r->wait_ms;
+    if (r->wait_ms > LAST_WAIT_MS)
+        r->wait_ms = LAST_WAIT_MS;
+    r->again_mono_ms = rp_mono_ms() + r->wait_ms;
+    show(r, true);
+}
+
+/* Lets go of the job. Where the database is away, the end of its heartbeat says the same. */
+static void let_go(struct runner *r)
+{
+    struct rp_error err;
+    const char *state = r->run->pause_on_stop ? "paused" : "running";
+    if ((!r->ready && connect(r, &err) != 0) || rest(r, state, NULL, RP_REPLAY_LET_GO, &err) != 0)
+        end(r, RP_REPLAY_LET_GO);
+}
+
+static void loop(struct runner *r, struct rp_error *err)
+{
+    while (!r->ended) {
+        if (stopping(r))
+            let_go(r);
+        else if (rp_mono_ms() < r->again_mono_ms)
+            nap(r, NAP_MS);
+        else if (step(r, err) != 0)
+            take_failure(r, err);
+    }
+    show(r, true);
+}
+
+static int claim(struct runner *r, const char *job, struct rp_error *err)
+{
+    const struct rp_replay_run *run = r->run;
+    if (rp_db_open(run->config->postgres.dsn, "reprise replay", TIMEOUT_MS, &r->db, err) != 0 ||
+        rp_replay_job_claim(r->db, job, run->runner, &r->job, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_claimed);
+    return rp_replay_pulse_start(run->config->postgres.dsn, &r->job, &r->pulse, err);
+}
+
+int rp_replay_run(const struct rp_replay_run *run, const char *job, struct rp_replay_result *out,
+                  struct rp_error *err)
+{
+    struct runner r = {.run = run, .marking = -1, .what = "starting"};
+    int failed = claim(&r, job, err);
+    if (failed == 0) {
+        loop(&r, err);
+        *out = (struct rp_replay_result){
+            .end = r.end,
+            .total = r.job.total,
+            .done = r.next > r.job.marked ? r.next : r.job.marked,
+            .refused = r.job.refused,
+            .came_back = rp_replay_pulse_news(r.pulse).came_back,
+        };
+    }
+    rp_replay_pulse_stop(r.pulse);
+    rp_replay_sender_free(r.sender);
+    rp_db_close(r.db);
+    rp_replay_job_clear(&r.job);
+    return failed;
+}

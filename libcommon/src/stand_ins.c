@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stand_ins.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "json_number.h"
+#include "json_skeleton.h"
+
+/* A number in the text, in order. False: there is none any more. */
+static bool next_number(struct rp_bytes json, size_t *at, struct rp_bytes *out)
+{
+    const char *p = json.data, *end = p + json.len;
+    for (p += *at; p < end; p++) {
+        if (*p == '"') {
+            for (p++; p < end && *p != '"'; p++)
+                p += *p == '\\';
+            continue;
+        }
+        size_t n = rp_json_number_length(p, end);
+        if (n == 0)
+            continue;
+        *out = (struct rp_bytes){p, n};
+        *at = (size_t)(p - (const char *)json.data) + n;
+        return true;
+    }
+    return false;
+}
+
+/* By value, and where two texts mean the same, by text: each text has a stand-in of its own. */
+static int compare_literals(const void *left, const void *right)
+{
+    const struct rp_bytes *a = left, *b = right;
+    int order = rp_number_compare(*a, *b);
+    if (order != 0)
+        return order;
+    if (a->len != b->len)
+        return a->len < b->len ? -1 : 1;
+    return memcmp(a->data, b->data, a->len);
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    const double *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+static void *grown(void *items, size_t n, size_t *cap, size_t size, struct rp_error *err)
+{
+    if (n < *cap)
+        return items;
+    size_t more = *cap == 0 ? 64 : 2 * *cap;
+    void *p = realloc(items, more * size);
+    if (p == NULL)
+        (void)rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for %zu numbers", more);
+    else
+        *cap = more;
+    return p;
+}
+
+static int add(struct rp_stand_ins *s, struct rp_bytes literal, struct rp_error *err)
+{
+    void *p;
+    if (rp_number_is_safe(literal)) {
+        p = grown(s->safe, s->n_safe, &s->cap_safe, sizeof *s->safe, err);
+        if (p == NULL)
+            return -1;
+        s->safe = p;
+        s->safe[s->n_safe++] = rp_number_value(literal);
+        return 0;
+    }
+    p = grown(s->items, s->n, &s->cap, sizeof *s->items, err);
+    if (p == NULL)
+        return -1;
+    s->items = p;
+    s->items[s->n++] = (struct rp_stand_in){.literal = literal};
+    return 0;
+}
+
+static void drop_twins(struct rp_stand_ins *s)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (kept == 0 || compare_literals(&s->items[kept - 1].literal, &s->items[i].literal) != 0)
+            s->items[kept++] = s->items[i];
+    s->n = kept;
+}
+
+static bool is_taken(const struct rp_stand_ins *s, double value)
+{
+    return s->n_safe > 0 &&
+           bsearch(&value, s->safe, s->n_safe, sizeof value, compare_doubles) != NULL;
+}
+
+/* As near as can be, then the next one. The largest doubles are left as room. */
+static void choose_near(struct rp_stand_ins *s, int run)
+{
+    double last = -INFINITY;
+    for (size_t i = 0; i < s->n; i++) {
+        struct rp_stand_in *item = &s->items[i];
+        double value = fmin(fmax(rp_number_value(item->literal), -1e308), 1e308);
+        if (run > 0)
+            value = nextafter(item->values[run - 1], INFINITY);
+        if (value <= last)
+            value = nextafter(last, INFINITY);
+        while (is_taken(s, value))
+            value = nextafter(value, INFINITY);
+        item->values[run] = last = value;
+    }
+}
+
+/* The first one from `value` on that is odd, as `value` is, and free. */
+static double next_odd(const struct rp_stand_ins *s, double value, double step)
+{
+    while (is_taken(s, value))
+        value += step;
+    return value;
+}
+
+/* From the outermost numbers inwards, over those that lie beyond 2^53. */
+static void choose_odd(struct rp_stand_ins *s, int run)
+{
+    double value = RP_SAFE_INTEGER - 1;
+    choose_near(s, run);
+    for (size_t i = s->n; i-- > 0 && s->items[i].values[0] >= RP_SAFE_INTEGER; value -= 2)
+        s->items[i].values[run] = value = next_odd(s, value, -2);
+    value = 1 - RP_SAFE_INTEGER;
+    for (size_t i = 0; i < s->n && s->items[i].values[0] <= -RP_SAFE_INTEGER; i++, value += 2)
+        s->items[i].values[run] = value = next_odd(s, value, 2);
+}
+
+int rp_stand_ins_find(struct rp_bytes json, struct rp_stand_ins *out, struct rp_error *err)
+{
+    struct rp_bytes literal;
+    *out = (struct rp_stand_ins){0};
+    for (size_t at = 0; next_number(json, &at, &literal);)
+        if (add(out, literal, err) != 0)
+            return -1;
+    if (out->n == 0)
+        return 0;
+    /* The literal is a stand-in's first member. */
+    qsort(out->items, out->n, sizeof *out->items, compare_literals);
+    drop_twins(out);
+    if (out->n_safe > 0)
+        qsort(out->safe, out->n_safe, sizeof *out->safe, compare_doubles);
+    choose_near(out, 0);
+    choose_near(out, 1);
+    choose_odd(out, 2);
+    return 0;
+}
+
+void rp_stand_ins_clear(struct rp_stand_ins *s)
+{
+    free(s->items);
+    free(s->safe);
+    *s = (struct rp_stand_ins){0};
+}
+
+int rp_stand_ins_put(const struct rp_stand_ins *s, struct rp_bytes json, int run,
+                     struct rp_buf *out, struct rp_error *err)
+{
+    const char *text = json.data;
+    struct rp_bytes literal;
+    size_t done = 0;
+    for (size_t at = 0; s->n > 0 && next_number(json, &at, &literal);) {
+        char value[RP_NUMBER_TEXT];
+        const struct rp_stand_in *item =
+            bsearch(&literal, s->items, s->n, sizeof *s->items, compare_literals);
+        if (item == NULL)
+            continue;
+        (void)snprintf(value, sizeof value, "%.17g", item->values[run]);
+        if (rp_buf_append(out, text + done, at - literal.len - done, err) != 0 ||
+            rp_buf_append(out, value, strlen(value), err) != 0)
+            return -1;
+        done = at;
+    }
+    return rp_buf_append(out, text + done, json.len - done, err);
+}
+
+struct rp_bytes rp_stand_ins_literal(const struct rp_stand_ins *s, double value, int run)
+{
+    size_t low = 0, high = s->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->items[middle].values[run] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->n && s->items[low].values[run] == value ? s->items[low].literal : RP_NULL_BYTES;
+}
