@@ -17,7 +17,7 @@ struct entry {
     int64_t dead_at_ms;
     size_t end; /* of its row in `rows` */
     enum rp_reason reason;
-    bool altered;
+    struct row_facts facts;
 };
 
 struct batch {
@@ -27,6 +27,7 @@ struct batch {
     struct copy rows;
     struct entry *entries; /* max_rows of them */
     size_t n;
+    struct groups groups;
     struct store_claim *claims; /* of the rows that are being written */
     size_t claims_cap;
 };
@@ -57,6 +58,7 @@ void batch_drop(struct batch *b)
         rd_kafka_message_destroy(b->entries[i].message);
     b->n = 0;
     b->rows.buf.len = 0;
+    groups_drop(&b->groups);
 }
 
 void batch_free(struct batch *b)
@@ -67,6 +69,7 @@ void batch_free(struct batch *b)
     rp_codec_free(b->codec);
     rp_arena_clear(&b->arena);
     rp_buf_clear(&b->rows.buf);
+    groups_clear(&b->groups);
     free(b->entries);
     free(b->claims);
     free(b);
@@ -82,13 +85,23 @@ bool batch_full(const struct batch *b)
     return b->n == b->options.max_rows || b->rows.buf.len >= MAX_BYTES;
 }
 
+static struct rp_bytes replay_job_of(const rd_kafka_message_t *m)
+{
+    rd_kafka_headers_t *headers;
+    struct rp_bytes job = RP_NULL_BYTES;
+    if (rd_kafka_message_headers(m, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR)
+        (void)rd_kafka_header_get_last(headers, RP_HDR_REPLAY_ID, &job.data, &job.len);
+    return job;
+}
+
 static struct row_record record_of(const rd_kafka_message_t *m)
 {
     return (struct row_record){.topic = rp_str(rd_kafka_topic_name(m->rkt)),
                                .partition = m->partition,
                                .offset = m->offset,
                                .key = {m->key, m->key_len},
-                               .value = {m->payload, m->len}};
+                               .value = {m->payload, m->len},
+                               .replay_job = replay_job_of(m)};
 }
 
 static void log_row(const char *event, const rd_kafka_message_t *m, const char *error)
@@ -107,7 +120,7 @@ static int add_undecodable(struct batch *b, struct entry *e, int64_t recorded_ms
     log_row("dead-letter-undecodable", e->message, why);
     e->reason = RP_UNDECODABLE;
     e->dead_at_ms = day_dead_at(recorded_ms, recorded_ms, now_ms, b->options.keep_ms);
-    return row_write_bare(&b->rows, &record, e->reason, detail, e->dead_at_ms, err);
+    return row_write_bare(&b->rows, &record, e->reason, detail, e->dead_at_ms, &b->groups, err);
 }
 
 static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_error *err)
@@ -121,7 +134,7 @@ static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_e
         return add_undecodable(b, e, recorded_ms, now_ms, why.text, err);
     e->reason = letter.reason;
     e->dead_at_ms = day_dead_at(letter.decided_at_ms, recorded_ms, now_ms, b->options.keep_ms);
-    return row_write(&b->rows, &record, &letter, e->dead_at_ms, &e->altered, err);
+    return row_write(&b->rows, &record, &letter, e->dead_at_ms, &b->groups, &e->facts, err);
 }
 
 int batch_add(struct batch *b, rd_kafka_message_t *message, int64_t now_ms, struct rp_error *err)
@@ -199,7 +212,7 @@ static void settle(struct batch *b, size_t first, size_t n, size_t n_claims, int
             continue;
         committed++;
         rp_series_add(b->options.metrics->archived[e->reason], 1);
-        if (e->altered)
+        if (e->facts.altered)
             rp_series_add(b->options.metrics->altered, 1);
     }
     if (committed == added)
@@ -213,10 +226,13 @@ static int write_rows(struct batch *b, struct rp_bytes rows, size_t first, size_
                       struct store *store, struct parts *parts, struct rp_error *err)
 {
     size_t n_claims = claims_of(b, first, n, parts);
+    struct store_rows batch = {.groups = rp_buf_bytes(&b->groups.rows.buf), .letters = rows};
     int64_t added, began_us = rp_mono_us();
     if (n_claims == 0)
         return 0;
-    if (store_write(store, rows, b->claims, n_claims, &added, err) != 0)
+    for (size_t i = first; i < first + n; i++)
+        batch.replayed = batch.replayed || b->entries[i].facts.replayed;
+    if (store_write(store, &batch, b->claims, n_claims, &added, err) != 0)
         return -1;
     rp_series_observe(b->options.metrics->batch_seconds, (double)(rp_mono_us() - began_us) / 1e6);
     settle(b, first, n, n_claims, added, parts);
@@ -230,8 +246,8 @@ static int write_bare(struct batch *b, size_t i, const char *why, struct store *
     struct row_record record = record_of(e->message);
     struct copy row = {0};
     log_row("row-refused", e->message, why);
-    e->altered = true;
-    int failed = row_write_bare(&row, &record, e->reason, why, e->dead_at_ms, err);
+    e->facts.altered = true;
+    int failed = row_write_bare(&row, &record, e->reason, why, e->dead_at_ms, &b->groups, err);
     if (failed == 0)
         failed = write_rows(b, rp_buf_bytes(&row.buf), i, 1, store, parts, err);
     rp_buf_clear(&row.buf);
@@ -269,8 +285,7 @@ int batch_write(struct batch *b, struct store *store, struct parts *parts, struc
 {
     if (b->n == 0)
         return 0;
-    if (claims_reserve(b, parts->n, err) != 0 ||
-        write_range(b, 0, b->n, store, parts, err) != 0)
+    if (claims_reserve(b, parts->n, err) != 0 || write_range(b, 0, b->n, store, parts, err) != 0)
         return -1;
     batch_drop(b);
     return 0;

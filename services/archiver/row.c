@@ -3,15 +3,19 @@
 
 #include <assert.h>
 
+#include "fingerprint.h"
 #include "pgtext.h"
+#include "reprise/task.h"
 
 #define COLUMNS(X)                                                                                 \
-    X(dead_at) X(record_topic) X(record_partition) X(record_offset) X(record_key)                  \
-    X(reason) X(detail) X(category) X(policy) X(attempts) X(decided_at)                            \
-    X(source_topic) X(source_partition) X(source_offset)                                           \
-    X(task_id) X(task_type) X(target) X(task_key) X(payload) X(header_keys) X(header_values)       \
-    X(attempt) X(error_class) X(error_message) X(error_category) X(cause_classes)                  \
-    X(cause_messages) X(source) X(first_failed_at) X(failed_at) X(raw) X(altered) X(record)
+    X(dead_at)                                                                                     \
+    X(record_topic) X(record_partition) X(record_offset) X(record_key) X(reason) X(detail)         \
+        X(category) X(policy) X(attempts) X(decided_at) X(source_topic) X(source_partition)        \
+            X(source_offset) X(task_id) X(task_type) X(target) X(task_key) X(payload)              \
+                X(header_keys) X(header_values) X(attempt) X(error_class) X(error_message)         \
+                    X(error_category) X(cause_classes) X(cause_messages) X(source)                 \
+                        X(first_failed_at) X(failed_at) X(raw) X(altered) X(record) X(fingerprint) \
+                            X(replay_job) X(masked)
 
 #define AS_ENUM(name) C_##name,
 #define AS_NAME(name) #name,
@@ -136,6 +140,59 @@ static void task(struct row *r, const struct rp_failed_task *t)
     time_ms(r, C_failed_at, t->failed_at_ms);
 }
 
+/* A row that is no dead letter's. */
+static void group(struct groups *g, int64_t fingerprint, struct rp_bytes type,
+                  struct rp_bytes class_name, struct rp_bytes masked)
+{
+    struct row r = {.c = &g->rows};
+    copy_row(r.c, N_COLUMNS);
+    nulls(&r, C_task_type);
+    name(&r, C_task_type, type);
+    nulls(&r, C_error_class);
+    name(&r, C_error_class, class_name);
+    nulls(&r, C_fingerprint);
+    copy_int64(column(&r, C_fingerprint), fingerprint);
+    nulls(&r, C_masked);
+    text(&r, C_masked, masked);
+}
+
+/* What it is grouped by, and which replay it comes from; to the row's end. */
+static void origin(struct row *r, struct groups *g, struct rp_bytes type,
+                   struct rp_bytes class_name, struct rp_bytes message, struct rp_bytes replay_job)
+{
+    char mask[RP_MASK_MAX];
+    struct rp_bytes masked = {mask, rp_fingerprint_mask(message, mask)};
+    int64_t fingerprint = rp_fingerprint(type, class_name, masked);
+    if (groups_add(g, fingerprint))
+        group(g, fingerprint, type, class_name, masked);
+    copy_int64(column(r, C_fingerprint), fingerprint);
+    name(r, C_replay_job, replay_job);
+    nulls(r, N_COLUMNS);
+}
+
+/* Jobs are named by us; what is no such name is some handler's. */
+static struct rp_bytes job_name(struct rp_bytes text)
+{
+    const char *c = text.data;
+    for (size_t i = 0; i < text.len; i++)
+        if (!(c[i] == '-' || (c[i] >= '0' && c[i] <= '9') || (c[i] >= 'a' && c[i] <= 'z')))
+            return RP_NULL_BYTES;
+    return text.len > 0 && text.len <= 64 ? text : RP_NULL_BYTES;
+}
+
+/* A handler hands back the header of the replay that sent the task. */
+static struct rp_bytes replay_job_of(const struct row_record *record,
+                                     const struct rp_failed_task *task)
+{
+    struct rp_reinvocation own;
+    struct rp_error err;
+    int failed = rp_reinvocation_read(task->headers, task->n_headers, &own, &err);
+    (void)failed; /* a number that cannot be read, which is none of ours */
+    bool same = own.task_id.data == NULL || rp_bytes_equal(own.task_id, task->task_id);
+    struct rp_bytes job = same ? job_name(own.replay_id) : RP_NULL_BYTES;
+    return job.data != NULL ? job : job_name(record->replay_job);
+}
+
 static void begin(struct row *r, const struct row_record *record, enum rp_reason reason,
                   int64_t dead_at_ms)
 {
@@ -163,19 +220,22 @@ static void altered(struct row *r)
 }
 
 /* Takes back what was appended of a row that found no memory. */
-static int finish(struct row *r, size_t start, struct rp_error *err)
+static int finish(struct row *r, struct groups *groups, size_t start, struct rp_error *err)
 {
     assert(r->next == N_COLUMNS);
-    if (!r->c->failed)
+    if (!r->c->failed && !groups->rows.failed)
         return 0;
-    r->c->failed = false;
+    r->c->failed = groups->rows.failed = false;
     r->c->buf.len = start;
+    groups_drop(groups);
     return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a row");
 }
 
 int row_write(struct copy *c, const struct row_record *record, const struct rp_dead_letter *letter,
-              int64_t dead_at_ms, bool *out_altered, struct rp_error *err)
+              int64_t dead_at_ms, struct groups *groups, struct row_facts *out,
+              struct rp_error *err)
 {
+    const struct rp_failed_task *t = &letter->task;
     size_t start = c->buf.len;
     struct row r = {.c = c};
     begin(&r, record, letter->reason, dead_at_ms);
@@ -188,18 +248,25 @@ int row_write(struct copy *c, const struct row_record *record, const struct rp_d
     copy_int32(column(&r, C_source_partition), letter->partition);
     copy_int64(column(&r, C_source_offset), letter->offset);
     if (letter->has_task)
-        task(&r, &letter->task);
+        task(&r, t);
     else
         nulls(&r, C_raw);
     bytes(&r, C_raw, letter->raw);
     altered(&r);
     bytes(&r, C_record, r.altered != 0 ? record->value : RP_NULL_BYTES);
-    *out_altered = r.altered != 0;
-    return finish(&r, start, err);
+    struct rp_bytes job =
+        letter->has_task ? replay_job_of(record, t) : job_name(record->replay_job);
+    if (letter->has_task)
+        origin(&r, groups, t->task_type, t->error_class, t->error_message, job);
+    else
+        origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, letter->detail, job);
+    *out = (struct row_facts){r.altered != 0, job.data != NULL};
+    return finish(&r, groups, start, err);
 }
 
 int row_write_bare(struct copy *c, const struct row_record *record, enum rp_reason reason,
-                   const char *detail, int64_t dead_at_ms, struct rp_error *err)
+                   const char *detail, int64_t dead_at_ms, struct groups *groups,
+                   struct rp_error *err)
 {
     size_t start = c->buf.len;
     struct row r = {.c = c};
@@ -208,5 +275,6 @@ int row_write_bare(struct copy *c, const struct row_record *record, enum rp_reas
     nulls(&r, C_altered);
     altered(&r);
     bytes(&r, C_record, record->value);
-    return finish(&r, start, err);
+    origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, rp_str(detail), job_name(record->replay_job));
+    return finish(&r, groups, start, err);
 }

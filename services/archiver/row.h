@@ -2,8 +2,8 @@
 #ifndef REPRISE_ROW_H
 #define REPRISE_ROW_H
 
-#include "copy.h"
 #include "dead_letter.h"
+#include "groups.h"
 
 /* A dead letter as a row of the table dead_letter. Whatever the record holds, the row is one that
  * PostgreSQL takes: what it cannot hold is altered, the column is named in `altered`, and the
@@ -15,9 +15,17 @@ struct row_record {
     int32_t partition;
     int64_t offset;
     struct rp_bytes key, value;
+    struct rp_bytes replay_job; /* what the record's own headers say of a replay; may be null */
 };
 
-/* The columns, in the order in which rows are written. */
+/* What became of it. */
+struct row_facts {
+    bool altered;  /* something in it is not as it came */
+    bool replayed; /* a replay sent the task that is dead again */
+};
+
+/* The columns, in the order in which rows are written. The last, `masked`, is not dead_letter's: it
+ * is the message of an error group, in a row that has only it and what else error_group has. */
 extern const char *const row_columns[];
 extern const size_t row_n_columns;
 
@@ -25,16 +33,16 @@ extern const size_t row_n_columns;
  * 2704 of them. */
 #define ROW_NAME_MAX 1024
 
-/* Appends the row. *out_altered: something in it is not as it came. Fails with RP_E_NOMEM, and then
- * appended nothing. */
+/* Appends the row, and that of its error group to `groups` where it is the first one of it. Fails
+ * with RP_E_NOMEM, and then appended nothing. */
 RP_NODISCARD int row_write(struct copy *c, const struct row_record *record,
                            const struct rp_dead_letter *letter, int64_t dead_at_ms,
-                           bool *out_altered, struct rp_error *err);
+                           struct groups *groups, struct row_facts *out, struct rp_error *err);
 
 /* Appends a row that has the record's bytes, `reason` and `detail`, and nothing else: for a dead
  * letter that cannot be decoded, or that PostgreSQL refuses for whatever cause. */
 RP_NODISCARD int row_write_bare(struct copy *c, const struct row_record *record,
                                 enum rp_reason reason, const char *detail, int64_t dead_at_ms,
-                                struct rp_error *err);
+                                struct groups *groups, struct rp_error *err);
 
 #endif

@@ -68,7 +68,7 @@ static int say(struct store *s, struct rp_error *err, const char *fmt, ...) RP_P
 /* Appends to the SQL that is being put together. */
 static int say(struct store *s, struct rp_error *err, const char *fmt, ...)
 {
-    char text[512];
+    char text[1024];
     va_list args;
     va_start(args, fmt);
     int n = vsnprintf(text, sizeof text, fmt, args);
@@ -83,9 +83,10 @@ static int end_sql(struct store *s, struct rp_error *err)
     return rp_buf_append(&s->sql, "", 1, err);
 }
 
+/* dead_letter's, which are all but the last. */
 static int say_columns(struct store *s, struct rp_error *err)
 {
-    for (size_t i = 0; i < row_n_columns; i++)
+    for (size_t i = 0; i + 1 < row_n_columns; i++)
         if (say(s, err, "%s%s", i > 0 ? ", " : "", row_columns[i]) != 0)
             return -1;
     return 0;
@@ -96,7 +97,8 @@ static int make_incoming(struct store *s, struct rp_error *err)
 {
     s->sql.len = 0;
     if (say(s, err, "CREATE TEMP TABLE incoming ON COMMIT DELETE ROWS AS SELECT ") != 0 ||
-        say_columns(s, err) != 0 || say(s, err, " FROM dead_letter WITH NO DATA") != 0 ||
+        say_columns(s, err) != 0 ||
+        say(s, err, ", NULL::text AS masked FROM dead_letter WITH NO DATA") != 0 ||
         end_sql(s, err) != 0)
         return -1;
     return rp_db_script(s->db, (const char *)s->sql.data, err);
@@ -139,7 +141,8 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
         "   AND o.topic_id <> excluded.topic_id THEN 0 ELSE o.next_offset END,"
         "  topic_id = coalesce(nullif(excluded.topic_id, ''), o.topic_id),"
         "  owner = excluded.owner, updated_at = now()"
-        /* The outcome of an earlier renewal may be unknown: the epoch is another, and still ours. */
+        /* The outcome of an earlier renewal may be unknown: the epoch is another, and still ours.
+         */
         " WHERE $5::bigint = 0 OR o.epoch = $5::bigint OR o.owner = excluded.owner"
         " RETURNING epoch, next_offset";
     char partition[16], epoch[24];
@@ -156,8 +159,8 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
         claim->epoch = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
         claim->next_offset = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
     } else {
-        failed = rp_fail(err, RP_E_FENCED, RP_RETRIABLE, "partition %s has a newer owner",
-                         partition);
+        failed =
+            rp_fail(err, RP_E_FENCED, RP_RETRIABLE, "partition %s has a newer owner", partition);
     }
     PQclear(result);
     return failed;
@@ -201,24 +204,53 @@ static int say_claims(struct store *s, const struct store_claim *claims, size_t 
     return 0;
 }
 
+/* Groups go in by their order, so that two who find the same new ones do not wait for each other.
+ */
+#define ADD_GROUPS                                                                                 \
+    "known AS (INSERT INTO error_group (fingerprint, task_type, error_class, message)"             \
+    " SELECT fingerprint, task_type, error_class, masked FROM pg_temp.incoming"                    \
+    " WHERE masked IS NOT NULL ORDER BY fingerprint ON CONFLICT DO NOTHING)"
+
+/* The dead letter that was replayed, for one that a replay led to. */
+#define ORIGIN                                                                                     \
+    " LEFT JOIN LATERAL (SELECT dead_at AS replay_of_at, id AS replay_of FROM replay_item AS i"    \
+    " WHERE i.job = replay_job AND i.task_id = incoming.task_id ORDER BY i.n DESC LIMIT 1)"        \
+    " AS origin ON true"
+
+/* It is marked, unless another job has it by now; in the order in which all who mark rows do. */
+#define MARK_ORIGINS                                                                               \
+    ", origins AS (SELECT s.dead_at, s.id, a.dead_at AS came_back_at FROM added AS a"              \
+    " JOIN dead_letter_state AS s ON s.dead_at = replay_of_at AND s.id = replay_of"                \
+    " AND s.job = replay_job ORDER BY s.dead_at, s.id FOR UPDATE OF s),"                           \
+    " marked AS (UPDATE dead_letter_state AS s SET came_back_at = o.came_back_at"                  \
+    " FROM origins AS o WHERE s.dead_at = o.dead_at AND s.id = o.id)"
+
 /* The claims' rows of archive_offset are locked by the last statement only, which begins once all
  * data has arrived; and it takes the rows of those partitions alone whose epoch is still the one we
  * know. */
-static int say_write(struct store *s, const struct store_claim *claims, size_t n,
+static int say_write(struct store *s, bool replayed, const struct store_claim *claims, size_t n,
                      const char *topic, struct rp_error *err)
 {
     s->sql.len = 0;
-    if (say(s, err, "COPY pg_temp.incoming FROM STDIN (FORMAT binary);"
-                    "WITH mine AS (UPDATE archive_offset AS o"
-                    " SET next_offset = n.next_offset, updated_at = now() FROM (VALUES ") != 0 ||
+    if (say(s, err,
+            "COPY pg_temp.incoming FROM STDIN (FORMAT binary);"
+            "WITH mine AS (UPDATE archive_offset AS o"
+            " SET next_offset = n.next_offset, updated_at = now() FROM (VALUES ") != 0 ||
         say_claims(s, claims, n, err) != 0 ||
-        say(s, err, ") AS n (partition, epoch, next_offset) WHERE o.topic = %s"
-                    " AND o.partition = n.partition AND o.epoch = n.epoch"
-                    " RETURNING o.partition), added AS (INSERT INTO dead_letter (", topic) != 0 ||
-        say_columns(s, err) != 0 || say(s, err, ") SELECT ") != 0 || say_columns(s, err) != 0 ||
-        say(s, err, " FROM pg_temp.incoming JOIN mine ON record_partition = partition"
-                    " ON CONFLICT DO NOTHING RETURNING 1)"
-                    " SELECT partition, (SELECT count(*) FROM added) FROM mine") != 0)
+        say(s, err,
+            ") AS n (partition, epoch, next_offset) WHERE o.topic = %s"
+            " AND o.partition = n.partition AND o.epoch = n.epoch"
+            " RETURNING o.partition), " ADD_GROUPS ", added AS (INSERT INTO dead_letter (",
+            topic) != 0 ||
+        say_columns(s, err) != 0 ||
+        say(s, err, "%s) SELECT ", replayed ? ", replay_of_at, replay_of" : "") != 0 ||
+        say_columns(s, err) != 0 ||
+        say(s, err, "%s FROM pg_temp.incoming JOIN mine ON record_partition = partition",
+            replayed ? ", replay_of_at, replay_of" : "") != 0 ||
+        say(s, err, "%s ON CONFLICT DO NOTHING RETURNING %s)", replayed ? ORIGIN : "",
+            replayed ? "dead_at, replay_job, replay_of_at, replay_of" : "1") != 0 ||
+        say(s, err, "%s SELECT partition, (SELECT count(*) FROM added) FROM mine",
+            replayed ? MARK_ORIGINS : "") != 0)
         return -1;
     return end_sql(s, err);
 }
@@ -234,20 +266,20 @@ static void mark_fenced(const PGresult *mine, struct store_claim *claims, size_t
     }
 }
 
-int store_write(struct store *s, struct rp_bytes rows, struct store_claim *claims, size_t n_claims,
-                int64_t *out_added, struct rp_error *err)
+int store_write(struct store *s, const struct store_rows *rows, struct store_claim *claims,
+                size_t n_claims, int64_t *out_added, struct rp_error *err)
 {
-    const struct rp_bytes data[] = {copy_header, rows, copy_trailer};
+    const struct rp_bytes data[] = {copy_header, rows->groups, rows->letters, copy_trailer};
     PGresult *result;
     char *topic = rp_db_literal(s->db, s->topic);
     if (topic == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "cannot quote the topic's name");
-    int failed = say_write(s, claims, n_claims, topic, err);
+    int failed = say_write(s, rows->replayed, claims, n_claims, topic, err);
     PQfreemem(topic);
     if (failed != 0)
         return -1;
     RP_CRASH_POINT(copy_before);
-    if (rp_db_copy(s->db, (const char *)s->sql.data, data, 3, &result, err) != 0)
+    if (rp_db_copy(s->db, (const char *)s->sql.data, data, 4, &result, err) != 0)
         return -1;
     RP_CRASH_POINT(database_committed);
     mark_fenced(result, claims, n_claims);

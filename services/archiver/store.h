@@ -47,11 +47,19 @@ bool store_day_missing(const struct store *s);
 /* Asks the database again about each day, the next time it is needed. */
 void store_forget_days(struct store *s);
 
+/* Rows of row_write, and of the groups that they are of. */
+struct store_rows {
+    struct rp_bytes groups, letters;
+    bool replayed; /* a replay sent the task of one of them */
+};
+
 /* Commits rows of row_write, which belong to the partitions of `claims`, together with the claims'
  * next_offset. The rows of claims that are no longer ours, whose epoch is set to 0 here, are left
- * out. `*out_added` is how many rows are new: one that the archive has already is passed over.
- * POISON: the data was refused, and nothing was written. */
-RP_NODISCARD int store_write(struct store *s, struct rp_bytes rows, struct store_claim *claims,
-                             size_t n_claims, int64_t *out_added, struct rp_error *err);
+ * out. A dead letter that a replay led to is linked to the one that was replayed, and that one is
+ * marked as come back, in the same transaction. `*out_added` is how many rows are new: one that the
+ * archive has already is passed over. POISON: the data was refused, and nothing was written. */
+RP_NODISCARD int store_write(struct store *s, const struct store_rows *rows,
+                             struct store_claim *claims, size_t n_claims, int64_t *out_added,
+                             struct rp_error *err);
 
 #endif

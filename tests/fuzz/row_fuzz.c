@@ -101,11 +101,11 @@ static bool is_one_of(const char *name, const char *const *names)
 
 static void check_column(const char *name, struct rp_bytes value)
 {
-    static const char *const texts[] = {
-        "record_topic", "reason",        "detail",         "category",    "policy",
-        "source_topic", "error_message", NULL};
-    static const char *const names[] = {"task_id",        "task_type", "target", "error_class",
-                                        "error_category", "source",    NULL};
+    static const char *const texts[] = {"record_topic",  "reason", "detail",
+                                        "category",      "policy", "source_topic",
+                                        "error_message", "masked", NULL};
+    static const char *const names[] = {"task_id",        "task_type", "target",     "error_class",
+                                        "error_category", "source",    "replay_job", NULL};
     static const char *const arrays[] = {"header_keys", "cause_classes", "cause_messages",
                                          "altered", NULL};
     if (value.data == NULL)
@@ -167,12 +167,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     d.decided_at_ms = take_int(&in);
     d.topic = take_text(&in);
 
-    const struct row_record record = {rp_str("dead-letter"), 0, 0, RP_NULL_BYTES, {data, size}};
+    const struct row_record record = {.topic = rp_str("dead-letter"), .value = {data, size}};
     struct copy rows = {0};
-    bool altered;
-    if (row_write(&rows, &record, &d, 0, &altered, NULL) != 0)
+    struct groups groups = {0};
+    struct row_facts facts;
+    if (row_write(&rows, &record, &d, 0, &groups, &facts, NULL) != 0)
         abort();
     check_row(rp_buf_bytes(&rows.buf));
+    check_row(rp_buf_bytes(&groups.rows.buf));
     rp_buf_clear(&rows.buf);
+    groups_clear(&groups);
     return 0;
 }

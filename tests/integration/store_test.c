@@ -20,6 +20,7 @@
 
 static const char *dsn;
 static struct rp_error err;
+static struct groups groups;
 
 static struct rp_db *open_db(void)
 {
@@ -81,18 +82,31 @@ static void claim(struct store *s, struct store_claim *c)
         fail_msg("%s", err.text);
 }
 
+static int write_all(struct store *s, const struct copy *rows, struct store_claim *claims, size_t n,
+                     int64_t *added)
+{
+    struct store_rows batch = {rp_buf_bytes(&groups.rows.buf), rp_buf_bytes(&rows->buf), false};
+    int failed = store_write(s, &batch, claims, n, added, &err);
+    groups_drop(&groups);
+    return failed;
+}
+
 /* Rows `from` to `to` of a partition, as they would come from its records. */
 static void add_rows(struct copy *c, int32_t partition, int64_t from, int64_t to)
 {
     for (int64_t offset = from; offset < to; offset++) {
-        struct row_record record = {rp_str(TOPIC), partition, offset, rp_str("k"), rp_str("v")};
+        struct row_record record = {.topic = rp_str(TOPIC),
+                                    .partition = partition,
+                                    .offset = offset,
+                                    .key = rp_str("k"),
+                                    .value = rp_str("v")};
         struct rp_dead_letter letter = {.reason = RP_UNDECODABLE,
                                         .raw = rp_str("\x01"),
                                         .decided_at_ms = NOON + offset,
                                         .topic = rp_str("failed-tasks")};
-        bool altered;
-        assert_int_equal(row_write(c, &record, &letter, NOON + offset, &altered, &err), 0);
-        assert_false(altered);
+        struct row_facts facts;
+        assert_int_equal(row_write(c, &record, &letter, NOON + offset, &groups, &facts, &err), 0);
+        assert_false(facts.altered || facts.replayed);
     }
 }
 
@@ -102,7 +116,7 @@ static int64_t write_rows(struct store *s, struct store_claim *c, int64_t to)
     int64_t added;
     add_rows(&rows, c->partition, c->next_offset, to);
     c->next_offset = to;
-    if (store_write(s, rp_buf_bytes(&rows.buf), c, 1, &added, &err) != 0)
+    if (write_all(s, &rows, c, 1, &added) != 0)
         fail_msg("%s", err.text);
     rp_buf_clear(&rows.buf);
     return added;
@@ -208,7 +222,7 @@ static void a_transaction_of_unknown_outcome_is_waited_for_and_counted_once(void
     assert_int_equal(rp_db_script(store_db(s), "SET lock_timeout = 0", &err), 0);
     add_rows(&rows, 0, 0, 5);
     c.next_offset = 5;
-    assert_int_equal(store_write(s, rp_buf_bytes(&rows.buf), &c, 1, &added, &err), -1);
+    assert_int_equal(write_all(s, &rows, &c, 1, &added), -1);
     assert_false(store_connected(s));
 
     assert_int_equal(pthread_create(&releaser, NULL, release_when_two_wait, holder), 0);
@@ -239,7 +253,7 @@ static void losing_one_partition_does_not_hold_up_the_others(void **state)
     add_rows(&rows, 1, 0, 7);
     of_a[0].next_offset = 5;
     of_a[1].next_offset = 7;
-    assert_int_equal(store_write(a, rp_buf_bytes(&rows.buf), of_a, 2, &added, &err), 0);
+    assert_int_equal(write_all(a, &rows, of_a, 2, &added), 0);
     assert_int_equal(added, 7);
     assert_int_equal(of_a[0].epoch, 0);
     assert_int_equal(of_a[1].epoch, 1);
@@ -308,7 +322,7 @@ static void refused_data_is_poison_and_leaves_no_trace(void **state)
     copy_row(&rows, 1);
     copy_bytes(&rows, rp_str("no time"));
     c.next_offset = 3;
-    assert_int_equal(store_write(s, rp_buf_bytes(&rows.buf), &c, 1, &added, &err), -1);
+    assert_int_equal(write_all(s, &rows, &c, 1, &added), -1);
     assert_int_equal(err.cls, RP_POISON);
     rp_buf_clear(&rows.buf);
     c.next_offset = 0;
@@ -323,17 +337,18 @@ static void a_row_without_a_partition_is_poison_and_says_so(void **state)
     struct store *s = open_store("a");
     struct store_claim c = {.partition = 0, .next_offset = 0};
     struct copy rows = {0};
-    struct row_record record = {rp_str(TOPIC), 0, 0, RP_NULL_BYTES, RP_NULL_BYTES};
+    struct row_record record = {.topic = rp_str(TOPIC)};
     int64_t added;
     claim(s, &c);
     c.next_offset = 1;
-    assert_int_equal(row_write_bare(&rows, &record, RP_OTHER, "x", NOON + DAY_MS, &err), 0);
-    assert_int_equal(store_write(s, rp_buf_bytes(&rows.buf), &c, 1, &added, &err), -1);
+    assert_int_equal(row_write_bare(&rows, &record, RP_OTHER, "x", NOON + DAY_MS, &groups, &err),
+                     0);
+    assert_int_equal(write_all(s, &rows, &c, 1, &added), -1);
     assert_int_equal(err.cls, RP_POISON);
     assert_true(store_day_missing(s));
     store_forget_days(s);
     assert_int_equal(store_add_day(s, DAY + 1, &err), 0);
-    assert_int_equal(store_write(s, rp_buf_bytes(&rows.buf), &c, 1, &added, &err), 0);
+    assert_int_equal(write_all(s, &rows, &c, 1, &added), 0);
     rp_buf_clear(&rows.buf);
     store_free(s);
 }
@@ -344,14 +359,15 @@ static void store_one(const struct rp_dead_letter *letter, bool expect_altered)
     struct store *s = open_store("a");
     struct store_claim c = {.partition = 0};
     struct copy rows = {0};
-    struct row_record record = {rp_str(TOPIC), 0, 0, rp_str("key"), rp_str("the record")};
-    bool altered;
+    struct row_record record = {
+        .topic = rp_str(TOPIC), .key = rp_str("key"), .value = rp_str("the record")};
+    struct row_facts facts;
     int64_t added;
     claim(s, &c);
     c.next_offset = 1;
-    assert_int_equal(row_write(&rows, &record, letter, NOON, &altered, &err), 0);
-    assert_int_equal(altered, expect_altered);
-    if (store_write(s, rp_buf_bytes(&rows.buf), &c, 1, &added, &err) != 0)
+    assert_int_equal(row_write(&rows, &record, letter, NOON, &groups, &facts, &err), 0);
+    assert_int_equal(facts.altered, expect_altered);
+    if (write_all(s, &rows, &c, 1, &added) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(added, 1);
     rp_buf_clear(&rows.buf);
@@ -464,6 +480,100 @@ static void what_postgresql_cannot_hold_is_stored_all_the_same(void **state)
            "\"0001-01-01 00:00:00+00\",\"\\\\x746865207265636f7264\")");
 }
 
+static void each_group_is_there_once(void **state)
+{
+    (void)state;
+    struct rp_dead_letter letter = whole_letter();
+    struct store *s = open_store("a");
+    struct store_claim c = {.partition = 0};
+    struct copy rows = {0};
+    struct row_facts facts;
+    int64_t added;
+    claim(s, &c);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 6; i++) {
+            struct row_record record = {.topic = rp_str(TOPIC), .offset = c.next_offset++};
+            char message[40];
+            (void)snprintf(message, sizeof message, "read timed out after %d s", i);
+            letter.task.error_message = rp_str(message);
+            letter.task.task_type = rp_str(i % 2 ? "payment" : "order");
+            assert_int_equal(row_write(&rows, &record, &letter, NOON, &groups, &facts, &err), 0);
+        }
+        assert_int_equal(groups.n, 2);
+        assert_int_equal(write_all(s, &rows, &c, 1, &added), 0);
+        assert_int_equal(added, 6);
+        rows.buf.len = 0;
+    }
+    rp_buf_clear(&rows.buf);
+    store_free(s);
+    expect("SELECT string_agg(concat_ws('|', g.task_type, g.error_class, g.message, n), ', '"
+           " ORDER BY g.task_type) FROM error_group AS g JOIN (SELECT fingerprint, count(*) AS n"
+           " FROM archive GROUP BY 1) AS d USING (fingerprint)",
+           "order|java.net.SocketTimeoutException|read timed out after # s|6, "
+           "payment|java.net.SocketTimeoutException|read timed out after # s|6");
+    expect("SELECT sum(n) FROM dead_letter_count", "12");
+}
+
+/* A job of tasks t-1 and t-2, whose dead letters came from offsets 0 and 1. */
+static void begin_job(struct store *s)
+{
+    static const char job[] =
+        "INSERT INTO replay_job (job, created_by, reason, filter) VALUES ('261121-abcdef', 'me',"
+        " 'a test', 'all');"
+        "INSERT INTO dead_letter_state (dead_at, id, status, job, task_type, reason, category,"
+        " fingerprint) SELECT dead_at, id, 'replaying', '261121-abcdef', task_type, reason,"
+        " category, fingerprint FROM dead_letter;"
+        "INSERT INTO replay_item (job, n, dead_at, id, task_id) SELECT '261121-abcdef',"
+        " record_offset, dead_at, id, task_id FROM dead_letter";
+    if (rp_db_script(store_db(s), job, &err) != 0)
+        fail_msg("%s", err.text);
+}
+
+/* Writes a dead letter at the next offset; its task says that `job` sent it. */
+static void write_letter(struct store *s, struct store_claim *c, const char *task_id,
+                         const char *job)
+{
+    struct rp_dead_letter letter = whole_letter();
+    struct row_record record = {.topic = rp_str(TOPIC), .offset = c->next_offset++};
+    const struct rp_header own[] = {{rp_str("reprise-task-id"), rp_str(task_id)},
+                                    {rp_str("reprise-replay-id"), rp_str(job)}};
+    struct copy rows = {0};
+    struct row_facts facts;
+    int64_t added;
+    letter.task.task_id = rp_str(task_id);
+    letter.task.headers = own;
+    letter.task.n_headers = job == NULL ? 0 : 2;
+    assert_int_equal(row_write(&rows, &record, &letter, NOON, &groups, &facts, &err), 0);
+    struct store_rows batch = {rp_buf_bytes(&groups.rows.buf), rp_buf_bytes(&rows.buf),
+                               facts.replayed};
+    if (store_write(s, &batch, c, 1, &added, &err) != 0)
+        fail_msg("%s", err.text);
+    groups_drop(&groups);
+    rp_buf_clear(&rows.buf);
+}
+
+static void a_task_that_dies_again_is_linked_to_the_one_that_was_replayed(void **state)
+{
+    (void)state;
+    struct store *s = open_store("a");
+    struct store_claim c = {.partition = 0};
+    claim(s, &c);
+    write_letter(s, &c, "t-1", NULL);
+    write_letter(s, &c, "t-2", NULL);
+    begin_job(s);
+    write_letter(s, &c, "t-1", "261121-abcdef");
+    write_letter(s, &c, "t-9", "261121-abcdef"); /* of the job, but none of its items */
+    write_letter(s, &c, "t-2", "261121-000000"); /* no such job */
+    write_letter(s, &c, "t-2", "\x01;'");        /* no job's name */
+    store_free(s);
+    expect("SELECT string_agg(concat_ws('|', d.task_id, d.status, d.came_back_at IS NOT NULL,"
+           " d.replay_job, o.record_offset), ', ' ORDER BY d.record_offset) FROM archive AS d"
+           " LEFT JOIN dead_letter AS o ON o.dead_at = d.replay_of_at AND o.id = d.replay_of",
+           "t-1|replaying|t, t-2|replaying|f, t-1|dead|f|261121-abcdef|0,"
+           " t-9|dead|f|261121-abcdef, t-2|dead|f|261121-000000, t-2|dead|f");
+    expect("SELECT sum(came_back) FROM dead_letter_count", "1");
+}
+
 static void dropping_a_day_is_in_the_audit(void **state)
 {
     (void)state;
@@ -503,6 +613,8 @@ int main(void)
         FRESH(a_dead_letter_comes_back_as_it_was),
         FRESH(a_dead_letter_without_a_task_has_its_raw_bytes),
         FRESH(what_postgresql_cannot_hold_is_stored_all_the_same),
+        FRESH(each_group_is_there_once),
+        FRESH(a_task_that_dies_again_is_linked_to_the_one_that_was_replayed),
         FRESH(dropping_a_day_is_in_the_audit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
