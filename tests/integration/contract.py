@@ -127,6 +127,14 @@ def as_json(task):
     return json.dumps(out).encode()
 
 
+def read_failed_task(value):
+    """What reprise writes: single-object encoding, in the current schema. Times are in ms."""
+    assert value[:10] == b"\xc3\x01" + fingerprint(FAILED_TASK)
+    task = fastavro.schemaless_reader(io.BytesIO(value[10:]), PARSED_TASK, None)
+    as_ms = lambda time: time and round(time.timestamp() * 1000)
+    return task | {name: as_ms(task[name]) for name in ("failed_at", "first_failed_at")}
+
+
 def read_dead_letter(value):
     if value[:10] != b"\xc3\x01" + fingerprint(DEAD_LETTER):
         raise ValueError(f"not a DeadLetter in single-object encoding: {value[:16].hex()}")
