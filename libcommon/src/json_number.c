@@ -89,7 +89,7 @@ char *rp_number_text(double value, char out[RP_NUMBER_TEXT])
 {
     /* A whole number is written as one: readers of integers refuse 1e+15. */
     if (fabs(value) < RP_SAFE_INTEGER && value == trunc(value)) {
-        (void)snprintf(out, RP_NUMBER_TEXT, "%.0f", value);
+        (void)snprintf(out, RP_NUMBER_TEXT, value == 0 && signbit(value) ? "-0.0" : "%.0f", value);
         return out;
     }
     for (int digits = 15; digits <= 17; digits++) {
@@ -104,7 +104,7 @@ char *rp_float_text(float value, char out[RP_NUMBER_TEXT])
 {
     for (int digits = 6; digits <= 9; digits++) {
         (void)snprintf(out, RP_NUMBER_TEXT, "%.*g", digits, (double)value);
-        if (strtof(out, NULL) == value)
+        if (strtof(out, NULL) == value && (float)strtod(out, NULL) == value)
             break;
     }
     return out;

@@ -10,10 +10,10 @@
 #include "registry.h"
 #include "utf8.h"
 
-/* A schema of the registry, or that there is none of this id. */
+/* A schema of the registry. */
 struct known_id {
     uint32_t id;
-    struct rp_schema schema; /* root NULL: it is no Avro */
+    struct rp_schema schema;
     struct known_id *next;
 };
 
@@ -86,23 +86,25 @@ static int find_id(struct rp_message_reader *reader, uint32_t id, const struct r
     struct known_id *k = reader->known;
     while (k != NULL && k->id != id)
         k = k->next;
-    if (k == NULL) {
-        k = calloc(1, sizeof *k);
-        if (k == NULL)
-            return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a schema");
-        k->id = id;
-        if ((rp_registry_schema(reader->registry, (int32_t)id, &json, &why) != 0 ||
-             rp_schema_parse(rp_str(json), &k->schema, &why) != 0) &&
-            why.cls != RP_POISON) {
-            free(k);
-            if (err != NULL)
-                *err = why;
-            return -1;
-        }
-        k->next = reader->known;
-        reader->known = k;
+    *out = k == NULL ? NULL : &k->schema;
+    if (k != NULL)
+        return 0;
+    k = calloc(1, sizeof *k);
+    if (k == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a schema");
+    k->id = id;
+    if (rp_registry_schema(reader->registry, (int32_t)id, &json, &why) != 0 ||
+        rp_schema_parse(rp_str(json), &k->schema, &why) != 0) {
+        free(k);
+        if (why.cls == RP_POISON)
+            return 0;
+        if (err != NULL)
+            *err = why;
+        return -1;
     }
-    *out = k->schema.root == NULL ? NULL : &k->schema;
+    k->next = reader->known;
+    reader->known = k;
+    *out = &k->schema;
     return 0;
 }
 
