@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+const char *bench_arg(char **argv, const char *name, const char *fallback)
+{
+    size_t len = strlen(name);
+    while (*++argv != NULL)
+        if (strncmp(*argv, name, len) == 0 && (*argv)[len] == '=')
+            return *argv + len + 1;
+    if (fallback == NULL)
+        bench_die(name, "this argument is missing");
+    return fallback;
+}
+
+long bench_number(char **argv, const char *name, const char *fallback)
+{
+    return strtol(bench_arg(argv, name, fallback), NULL, 10);
+}
+
+_Noreturn void bench_die(const char *what, const char *why)
+{
+    (void)fprintf(stderr, "%s: %s\n", what, why);
+    exit(1);
+}
+
+void bench_check(rd_kafka_error_t *error, const char *what)
+{
+    if (error != NULL)
+        bench_die(what, rd_kafka_error_string(error));
+}
+
+void bench_check_code(rd_kafka_resp_err_t code, const char *what)
+{
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        bench_die(what, rd_kafka_err2str(code));
+}
+
+static void set(rd_kafka_conf_t *conf, const char *name, const char *value)
+{
+    char text[200];
+    if (rd_kafka_conf_set(conf, name, value, text, sizeof text) != RD_KAFKA_CONF_OK)
+        bench_die(name, text);
+}
+
+rd_kafka_t *bench_client(rd_kafka_type_t type, char **argv, rd_kafka_conf_t *conf,
+                         const char *const *settings)
+{
+    char text[200];
+    set(conf, "bootstrap.servers", bench_arg(argv, "bootstrap", NULL));
+    set(conf, "socket.nagle.disable", "true");
+    for (; *settings != NULL; settings += 2)
+        set(conf, settings[0], settings[1]);
+    rd_kafka_t *rk = rd_kafka_new(type, conf, text, sizeof text);
+    if (rk == NULL)
+        bench_die("client", text);
+    return rk;
+}
+
+rd_kafka_t *bench_producer(char **argv, rd_kafka_conf_t *conf, const char *id,
+                           const char *linger_ms)
+{
+    bool transactional = bench_number(argv, "transactional", "1") != 0;
+    const char *settings[] = {"enable.idempotence",
+                              "true",
+                              "acks",
+                              "all",
+                              "partitioner",
+                              "murmur2_random",
+                              "retry.backoff.ms",
+                              "2",
+                              "linger.ms",
+                              linger_ms,
+                              "transactional.id",
+                              id,
+                              NULL};
+    if (!transactional)
+        settings[10] = NULL;
+    rd_kafka_t *rk = bench_client(RD_KAFKA_PRODUCER, argv, conf, settings);
+    if (transactional)
+        bench_check(rd_kafka_init_transactions(rk, 30000), "init transactions");
+    return rk;
+}
+
+rd_kafka_t *bench_member(char **argv)
+{
+    const char *settings[] = {"group.id",
+                              bench_arg(argv, "group", NULL),
+                              "isolation.level",
+                              "read_committed",
+                              "auto.offset.reset",
+                              "earliest",
+                              "enable.auto.commit",
+                              "false",
+                              "enable.auto.offset.store",
+                              "false",
+                              NULL};
+    rd_kafka_t *rk = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), settings);
+    bench_check_code(rd_kafka_poll_set_consumer(rk), "consumer");
+    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(topics, bench_arg(argv, "source", NULL),
+                                      RD_KAFKA_PARTITION_UA);
+    bench_check_code(rd_kafka_subscribe(rk, topics), "subscribe");
+    rd_kafka_topic_partition_list_destroy(topics);
+    return rk;
+}
+
+int64_t bench_cpu_us(void)
+{
+    struct rusage u;
+    (void)getrusage(RUSAGE_SELF, &u);
+    return (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 + u.ru_utime.tv_usec +
+           u.ru_stime.tv_usec;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <librdkafka/rdkafka.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the programs of this folder share. They take `name=value` arguments, print one line of JSON,
+ * and end at the first thing that goes wrong: a figure is whole or it is not there. */
+
+/* The value of an argument; `fallback` where it is not given, or the end where that is NULL. */
+const char *bench_arg(char **argv, const char *name, const char *fallback);
+long bench_number(char **argv, const char *name, const char *fallback);
+
+_Noreturn void bench_die(const char *what, const char *why);
+/* Dies of an error, or of a code that is one. */
+void bench_check(rd_kafka_error_t *error, const char *what);
+void bench_check_code(rd_kafka_resp_err_t code, const char *what);
+
+/* A client with what the product sets, and then `settings`: name, value, ..., NULL. */
+rd_kafka_t *bench_client(rd_kafka_type_t type, char **argv, rd_kafka_conf_t *conf,
+                         const char *const *settings);
+/* A transactional producer that is ready; with `transactional=0` an idempotent one. */
+rd_kafka_t *bench_producer(char **argv, rd_kafka_conf_t *conf, const char *id,
+                           const char *linger_ms);
+/* A member of `group=` that reads `source=`. */
+rd_kafka_t *bench_member(char **argv);
+
+/* What this process has used of the processors. */
+int64_t bench_cpu_us(void);
+
+#endif

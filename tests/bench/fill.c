@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fills a topic: with events for the router (kind=event), with tier records for the delayer
+ * (kind=tier) or with dead letters for the archiver (kind=letter), `size` bytes each.
+ *   bootstrap= topic= kind= count= size= target= [due=MS] [spread=MS] [type=work] */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "clock.h"
+#include "dead_letter.h"
+
+struct fill {
+    const char *topic, *target, *type;
+    char kind;
+    long count, size;
+    int64_t due_ms, spread_ms;
+    rd_kafka_t *rk;
+    char *payload;
+    struct rp_buf value;
+};
+
+static struct rp_failed_task task_of(const struct fill *f, const char *id, size_t payload)
+{
+    return (struct rp_failed_task){
+        .task_id = rp_str(id),
+        .task_type = rp_str(f->type),
+        .target = rp_str(f->target),
+        .key = rp_str(id),
+        .payload = {f->payload, payload},
+        .attempt = 1,
+        .error_class = rp_str("TimeoutError"),
+        .error_message = rp_str("timed out"),
+        .source = rp_str("bench"),
+        .first_failed_at_ms = RP_NO_TIME,
+        .failed_at_ms = rp_wall_ms(),
+    };
+}
+
+static void encode(struct fill *f, const char *id, size_t payload)
+{
+    struct rp_error err;
+    struct rp_failed_task task = task_of(f, id, payload);
+    struct rp_dead_letter letter = {.has_task = true,
+                                    .task = task,
+                                    .reason = RP_EXHAUSTED,
+                                    .detail = rp_str("3 of 3 attempts"),
+                                    .policy = rp_str("default"),
+                                    .attempts = 3,
+                                    .decided_at_ms = task.failed_at_ms,
+                                    .topic = rp_str("failed-tasks")};
+    f->value.len = 0;
+    if ((f->kind == 'l' ? rp_dead_letter_encode(&letter, &f->value, &err)
+                        : rp_failed_task_encode(&task, &f->value, &err)) != 0)
+        bench_die("encode", err.text);
+}
+
+static void add(rd_kafka_headers_t *headers, const char *name, const char *value)
+{
+    (void)rd_kafka_header_add(headers, name, -1, value, -1);
+}
+
+static rd_kafka_headers_t *headers_of(const struct fill *f, const char *id, long i)
+{
+    char due[24], failed[24];
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(6);
+    (void)snprintf(due, sizeof due, "%" PRId64, f->due_ms + i * f->spread_ms / f->count);
+    (void)snprintf(failed, sizeof failed, "%" PRId64, rp_wall_ms());
+    add(headers, RP_HDR_TASK_ID, id);
+    add(headers, RP_HDR_ATTEMPT, "2");
+    add(headers, RP_HDR_DUE, due);
+    add(headers, RP_HDR_TARGET, f->target);
+    add(headers, RP_HDR_POLICY, "default");
+    add(headers, RP_HDR_FIRST_FAILED_AT, failed);
+    return headers;
+}
+
+static void send_one(struct fill *f, const char *id, long i)
+{
+    rd_kafka_headers_t *headers = f->kind == 't' ? headers_of(f, id, i) : rd_kafka_headers_new(0);
+    rd_kafka_resp_err_t code;
+    do {
+        code = rd_kafka_producev(f->rk, RD_KAFKA_V_TOPIC(f->topic),
+                                 RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                                 RD_KAFKA_V_KEY(id, strlen(id)), RD_KAFKA_V_HEADERS(headers),
+                                 RD_KAFKA_V_VALUE(f->value.data, f->value.len), RD_KAFKA_V_END);
+        (void)rd_kafka_poll(f->rk, code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? 10 : 0);
+    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
+    bench_check_code(code, "produce");
+}
+
+int main(int argc, char **argv)
+{
+    const char *const settings[] = {"linger.ms",          "20",   "partitioner", "murmur2_random",
+                                    "enable.idempotence", "true", NULL};
+    struct fill f = {
+        .topic = bench_arg(argv, "topic", NULL),
+        .target = bench_arg(argv, "target", "target"),
+        .type = bench_arg(argv, "type", "work"),
+        .kind = *bench_arg(argv, "kind", "event"),
+        .count = bench_number(argv, "count", NULL),
+        .size = bench_number(argv, "size", "200"),
+        .due_ms = bench_number(argv, "due", "0"),
+        .spread_ms = bench_number(argv, "spread", "0"),
+    };
+    (void)argc;
+    f.payload = calloc(1, (size_t)f.size + 1);
+    f.rk = bench_client(RD_KAFKA_PRODUCER, argv, rd_kafka_conf_new(), settings);
+    char id[48];
+    (void)snprintf(id, sizeof id, "7b0e1c52-33a1-4a5e-9f00-%012d", 0);
+    encode(&f, id, 1); /* says what is there without the payload */
+    size_t around = f.value.len - 1,
+           payload = (size_t)f.size > around ? (size_t)f.size - around : 0;
+    for (long i = 0; i < f.count; i++) {
+        (void)snprintf(id, sizeof id, "7b0e1c52-33a1-4a5e-9f00-%012ld", i);
+        encode(&f, id, payload);
+        send_one(&f, id, i);
+    }
+    bench_check_code(rd_kafka_flush(f.rk, 120000), "flush");
+    (void)printf("{\"records\": %ld, \"payload\": %zu}\n", f.count, payload);
+    rd_kafka_destroy(f.rk);
+    rp_buf_clear(&f.value);
+    free(f.payload);
+    return 0;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reports failures at a steady rate, and measures how late their re-invocations come, as a
+ * read_committed reader of the target sees it. For the raw loop (raw=1) it draws the delays itself,
+ * as the policy does. bootstrap= topic= target= rate= seconds= [raw=1] [warmup=S] [min=MS] [max=MS]
+ * [size=BYTES] [type=load] */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "clock.h"
+#include "reprise/rng.h"
+#include "reprise/task.h"
+
+#define PATIENCE_MS 30000
+
+struct load {
+    const char *topic, *target, *type;
+    bool raw;
+    long rate, total, first_measured, min_ms, max_ms;
+    rd_kafka_t *producer, *consumer;
+    char *payload;
+    size_t size;
+    struct rp_rng rng;
+    atomic_long sent;
+    atomic_bool sent_all;
+    bool *seen;
+    double *late_ms;
+    long n_late, received, doubled, early;
+};
+
+static void send_one(struct load *l, long i, struct rp_buf *value)
+{
+    char id[48], due[24];
+    struct rp_error err;
+    (void)snprintf(id, sizeof id, "7b0e1c52-33a1-4a5e-9f00-%012ld", i);
+    const struct rp_failed_task task = {
+        .task_id = rp_str(id),
+        .task_type = rp_str(l->type),
+        .target = rp_str(l->target),
+        .key = rp_str(id),
+        .payload = {l->payload, l->size},
+        .attempt = 1,
+        .error_class = rp_str("TimeoutError"),
+        .error_message = rp_str("timed out"),
+        .source = rp_str("bench"),
+        .first_failed_at_ms = RP_NO_TIME,
+        .failed_at_ms = rp_wall_ms(),
+    };
+    value->len = 0;
+    if (rp_failed_task_encode(&task, value, &err) != 0)
+        bench_die("encode", err.text);
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(1);
+    (void)snprintf(due, sizeof due, "%" PRId64,
+                   task.failed_at_ms + rp_rng_between(&l->rng, l->min_ms, l->max_ms));
+    if (l->raw)
+        (void)rd_kafka_header_add(headers, RP_HDR_DUE, -1, due, -1);
+    rd_kafka_resp_err_t code;
+    do {
+        code = rd_kafka_producev(l->producer, RD_KAFKA_V_TOPIC(l->topic),
+                                 RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                                 RD_KAFKA_V_KEY(id, strlen(id)), RD_KAFKA_V_HEADERS(headers),
+                                 RD_KAFKA_V_VALUE(value->data, value->len), RD_KAFKA_V_END);
+        (void)rd_kafka_poll(l->producer, code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? 10 : 0);
+    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
+    bench_check_code(code, "produce");
+}
+
+static void *send_all(void *opaque)
+{
+    struct load *l = opaque;
+    struct rp_buf value = {0};
+    int64_t start_mono_us = rp_mono_us();
+    for (long i = 0; i < l->total; i++) {
+        int64_t at_mono_us = start_mono_us + i * 1000000 / l->rate, left_us;
+        while ((left_us = at_mono_us - rp_mono_us()) > 1000)
+            (void)rd_kafka_poll(l->producer, (int)(left_us / 1000));
+        send_one(l, i, &value);
+        atomic_fetch_add(&l->sent, 1);
+    }
+    bench_check_code(rd_kafka_flush(l->producer, PATIENCE_MS), "flush");
+    rp_buf_clear(&value);
+    atomic_store(&l->sent_all, true);
+    return NULL;
+}
+
+static void receive(struct load *l, const rd_kafka_message_t *m)
+{
+    int64_t now_us = rp_wall_us();
+    rd_kafka_headers_t *headers;
+    const void *due;
+    size_t size;
+    char text[64];
+    (void)snprintf(text, sizeof text, "%.*s", (int)m->key_len, (const char *)m->key);
+    long i = strtol(text + strlen("7b0e1c52-33a1-4a5e-9f00-"), NULL, 10);
+    if (i < 0 || i >= l->total)
+        bench_die("key", text);
+    l->doubled += l->seen[i];
+    l->received += !l->seen[i];
+    l->seen[i] = true;
+    bench_check_code(rd_kafka_message_headers(m, &headers), "headers");
+    bench_check_code(rd_kafka_header_get_last(headers, RP_HDR_DUE, &due, &size), "due");
+    (void)snprintf(text, sizeof text, "%.*s", (int)size, (const char *)due);
+    int64_t late_us = now_us - 1000 * strtoll(text, NULL, 10);
+    l->early += late_us < 0;
+    if (i >= l->first_measured && l->n_late < l->total)
+        l->late_ms[l->n_late++] = (double)late_us / 1000;
+}
+
+static void receive_all(struct load *l)
+{
+    int64_t last_mono_ms = rp_mono_ms();
+    while (rp_mono_ms() - last_mono_ms < l->max_ms + PATIENCE_MS) {
+        rd_kafka_message_t *m = rd_kafka_consumer_poll(l->consumer, 100);
+        if (m != NULL && m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+            receive(l, m);
+            last_mono_ms = rp_mono_ms();
+        }
+        if (m != NULL)
+            rd_kafka_message_destroy(m);
+        if (m == NULL && atomic_load(&l->sent_all) && l->received == l->total)
+            break;
+    }
+}
+
+static void read_target(struct load *l)
+{
+    const struct rd_kafka_metadata *metadata;
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(l->consumer, l->target, NULL);
+    bench_check_code(rd_kafka_metadata(l->consumer, 0, topic, &metadata, 10000), "metadata");
+    rd_kafka_topic_partition_list_t *all = rd_kafka_topic_partition_list_new(8);
+    for (int p = 0; p < metadata->topics[0].partition_cnt; p++)
+        rd_kafka_topic_partition_list_add(all, l->target, p)->offset = RD_KAFKA_OFFSET_BEGINNING;
+    bench_check_code(rd_kafka_assign(l->consumer, all), "assign");
+    rd_kafka_topic_partition_list_destroy(all);
+    rd_kafka_metadata_destroy(metadata);
+    rd_kafka_topic_destroy(topic);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(const struct load *l, double q)
+{
+    size_t i = (size_t)(q * (double)l->n_late);
+    return l->n_late == 0 ? 0 : l->late_ms[i < (size_t)l->n_late ? i : (size_t)l->n_late - 1];
+}
+
+static void print_result(struct load *l)
+{
+    qsort(l->late_ms, (size_t)l->n_late, sizeof *l->late_ms, by_size);
+    (void)printf("{\"sent\": %ld, \"lost\": %ld, \"doubled\": %ld, \"early\": %ld, "
+                 "\"p50\": %.2f, \"p99\": %.2f, \"p99.9\": %.2f, \"max\": %.2f}\n",
+                 l->total, l->total - l->received, l->doubled, l->early, quantile(l, 0.5),
+                 quantile(l, 0.99), quantile(l, 0.999), quantile(l, 1));
+}
+
+int main(int argc, char **argv)
+{
+    const char *const sends[] = {"linger.ms",          "1",    "partitioner", "murmur2_random",
+                                 "enable.idempotence", "true", NULL};
+    const char *const reads[] = {"group.id",
+                                 "bench-reader",
+                                 "isolation.level",
+                                 "read_committed",
+                                 "enable.auto.commit",
+                                 "false",
+                                 NULL};
+    long warmup_s = bench_number(argv, "warmup", "5");
+    pthread_t sender;
+    struct load l = {
+        .topic = bench_arg(argv, "topic", NULL),
+        .target = bench_arg(argv, "target", NULL),
+        .type = bench_arg(argv, "type", "load"),
+        .raw = bench_number(argv, "raw", "0") != 0,
+        .rate = bench_number(argv, "rate", NULL),
+        .min_ms = bench_number(argv, "min", "100"),
+        .max_ms = bench_number(argv, "max", "15000"),
+        .size = (size_t)bench_number(argv, "size", "200"),
+    };
+    (void)argc;
+    l.total = l.rate * (warmup_s + bench_number(argv, "seconds", NULL));
+    l.first_measured = l.rate * warmup_s;
+    l.payload = calloc(1, l.size + 1);
+    l.seen = calloc((size_t)l.total, 1);
+    l.late_ms = calloc((size_t)l.total, sizeof *l.late_ms);
+    if (l.payload == NULL || l.seen == NULL || l.late_ms == NULL)
+        bench_die("load", "no memory");
+    rp_rng_init(&l.rng, (uint64_t)bench_number(argv, "seed", "1"));
+    l.producer = bench_client(RD_KAFKA_PRODUCER, argv, rd_kafka_conf_new(), sends);
+    l.consumer = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), reads);
+    bench_check_code(rd_kafka_poll_set_consumer(l.consumer), "consumer");
+    read_target(&l);
+    if (pthread_create(&sender, NULL, send_all, &l) != 0)
+        bench_die("load", "no thread");
+    receive_all(&l);
+    (void)pthread_join(sender, NULL);
+    print_result(&l);
+    rd_kafka_destroy(l.producer);
+    (void)rd_kafka_consumer_close(l.consumer);
+    rd_kafka_destroy(l.consumer);
+    free(l.payload);
+    free(l.seen);
+    free(l.late_ms);
+    return 0;
+}

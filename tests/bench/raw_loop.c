@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the router and the delayer are measured against: reads a topic, sends each record on with as
+ * many headers as they do, and commits the offsets in the same transaction. Nothing is decoded or
+ * decided. bootstrap= source= target= group= headers=tier|target [value=BYTES] [batch=] [linger=MS]
+ * It ends when nothing has come for a second. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "clock.h"
+
+#define MOST_PARTITIONS 256
+#define LINGER_MS       5 /* how long a transaction waits for more */
+#define IDLE_MS         1000
+
+struct loop {
+    rd_kafka_t *consumer, *producer;
+    rd_kafka_queue_t *queue;
+    rd_kafka_topic_t *target;
+    const char *source;
+    bool of_tier;
+    size_t value, batch;
+    int64_t next[MOST_PARTITIONS]; /* 0: not in this batch */
+    rd_kafka_message_t **messages;
+};
+
+/* Of the product's names and lengths. */
+static rd_kafka_headers_t *headers_of(const struct loop *l)
+{
+    static const struct {
+        const char *name, *value;
+    } headers[] = {
+        {"reprise-task-id", "7b0e1c52-33a1-4a5e-9f00-000000000000"},
+        {"reprise-attempt", "2"},
+        {"reprise-due", "1763700000000"},
+        {"reprise-first-failed-at", "1763700000000"},
+        {"reprise-target", "target"},
+        {"reprise-policy", "default"},
+    };
+    size_t n = l->of_tier ? 6 : 4;
+    rd_kafka_headers_t *list = rd_kafka_headers_new(n);
+    for (size_t i = 0; i < n; i++)
+        (void)rd_kafka_header_add(list, headers[i].name, -1, headers[i].value, -1);
+    return list;
+}
+
+static void send_on(struct loop *l, const rd_kafka_message_t *m)
+{
+    size_t len = l->value < m->len ? l->value : m->len;
+    rd_kafka_headers_t *headers = headers_of(l);
+    rd_kafka_resp_err_t code;
+    do {
+        code = rd_kafka_producev(
+            l->producer, RD_KAFKA_V_RKT(l->target), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+            RD_KAFKA_V_KEY(m->key, m->key_len), RD_KAFKA_V_VALUE(m->payload, len),
+            RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+        if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+            (void)rd_kafka_poll(l->producer, 10);
+    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
+    bench_check_code(code, "produce");
+    if (m->partition >= MOST_PARTITIONS)
+        bench_die("partitions", "too many");
+    l->next[m->partition] = m->offset + 1;
+}
+
+/* Takes what comes until the batch is full, or has lingered. Returns how many came. */
+static size_t take_batch(struct loop *l)
+{
+    size_t n = 0;
+    int64_t end_mono_ms = rp_mono_ms() + IDLE_MS;
+    while (n < l->batch) {
+        int64_t left_ms = end_mono_ms - rp_mono_ms();
+        ssize_t got = rd_kafka_consume_batch_queue(l->queue, left_ms > 0 ? (int)left_ms : 0,
+                                                   l->messages, n == 0 ? 1 : l->batch - n);
+        for (ssize_t i = 0; i < got; i++) {
+            if (l->messages[i]->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+                bench_die("consume", rd_kafka_message_errstr(l->messages[i]));
+            send_on(l, l->messages[i]);
+            rd_kafka_message_destroy(l->messages[i]);
+        }
+        if (got <= 0 && left_ms <= 0)
+            break;
+        if (n == 0 && got > 0)
+            end_mono_ms = rp_mono_ms() + LINGER_MS;
+        n += got > 0 ? (size_t)got : 0;
+    }
+    return n;
+}
+
+static void commit(struct loop *l)
+{
+    rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new(16);
+    for (int p = 0; p < MOST_PARTITIONS; p++)
+        if (l->next[p] > 0)
+            rd_kafka_topic_partition_list_add(offsets, l->source, p)->offset = l->next[p];
+    memset(l->next, 0, sizeof l->next);
+    rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(l->consumer);
+    bench_check(rd_kafka_send_offsets_to_transaction(l->producer, offsets, group, 20000),
+                "send offsets");
+    bench_check(rd_kafka_commit_transaction(l->producer, 20000), "commit");
+    rd_kafka_consumer_group_metadata_destroy(group);
+    rd_kafka_topic_partition_list_destroy(offsets);
+}
+
+int main(int argc, char **argv)
+{
+    struct loop l = {
+        .source = bench_arg(argv, "source", NULL),
+        .of_tier = strcmp(bench_arg(argv, "headers", NULL), "tier") == 0,
+        .value = (size_t)bench_number(argv, "value", "100000000"),
+        .batch = (size_t)bench_number(argv, "batch", "1000"),
+    };
+    const char *group = bench_arg(argv, "group", NULL);
+    char id[200];
+    (void)argc;
+    (void)snprintf(id, sizeof id, "%s-%s", group, bench_arg(argv, "id", "0"));
+    l.messages = calloc(l.batch, sizeof *l.messages);
+    l.producer = bench_producer(argv, rd_kafka_conf_new(), id, bench_arg(argv, "linger", "5"));
+    l.target = rd_kafka_topic_new(l.producer, bench_arg(argv, "target", NULL), NULL);
+    l.consumer = bench_member(argv);
+    l.queue = rd_kafka_queue_get_consumer(l.consumer);
+    size_t n = 0, total = 0;
+    int64_t begun_mono_us = 0, done_mono_us = 0, cpu_us = 0;
+    int idle = 0;
+    while (idle < (total == 0 ? 8 : 1)) {
+        bench_check(rd_kafka_begin_transaction(l.producer), "begin");
+        n = take_batch(&l);
+        if (n > 0 && begun_mono_us == 0)
+            begun_mono_us = rp_mono_us();
+        if (n > 0) {
+            commit(&l);
+            done_mono_us = rp_mono_us();
+            cpu_us = bench_cpu_us();
+        } else {
+            bench_check(rd_kafka_abort_transaction(l.producer, 20000), "abort");
+        }
+        total += n;
+        idle = n > 0 ? 0 : idle + 1;
+    }
+    (void)printf("{\"records\": %zu, \"seconds\": %.3f, \"cpu_us\": %.3f}\n", total,
+                 (double)(done_mono_us - begun_mono_us) / 1e6,
+                 total == 0 ? 0 : (double)cpu_us / (double)total);
+    rd_kafka_queue_destroy(l.queue);
+    rd_kafka_topic_destroy(l.target);
+    (void)rd_kafka_consumer_close(l.consumer);
+    rd_kafka_destroy(l.consumer);
+    rd_kafka_destroy(l.producer);
+    free(l.messages);
+    return 0;
+}
