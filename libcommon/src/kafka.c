@@ -135,6 +135,20 @@ int rp_kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **out,
     return rp_fail(err, RP_E_KAFKA, RP_FATAL, "cannot make a Kafka client: %s", text);
 }
 
+/* Compressed records may be smaller than they look, and nothing says by how much. */
+bool rp_kafka_compresses(const struct rp_config *config)
+{
+    char codec[16];
+    size_t size = sizeof codec;
+    rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_PRODUCER, NULL);
+    bool plain = conf != NULL &&
+                 rd_kafka_conf_get(conf, "compression.codec", codec, &size) == RD_KAFKA_CONF_OK &&
+                 strcmp(codec, "none") == 0;
+    if (conf != NULL)
+        rd_kafka_conf_destroy(conf);
+    return !plain;
+}
+
 int rp_kafka_new_admin(const struct rp_config *config, rd_kafka_t **out, struct rp_error *err)
 {
     rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_ADMIN, err);

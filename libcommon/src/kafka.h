@@ -32,6 +32,9 @@ RP_NODISCARD int rp_kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_ka
 RP_NODISCARD int rp_kafka_new_admin(const struct rp_config *config, rd_kafka_t **out,
                                     struct rp_error *err);
 
+/* Whether the file has its producers compress. */
+bool rp_kafka_compresses(const struct rp_config *config);
+
 /* Translates librdkafka's errors: POISON for what one record or one topic is to blame for, FATAL
  * for what stops a client for good, RETRIABLE for the rest. Return -1. */
 int rp_kafka_fail(struct rp_error *err, rd_kafka_resp_err_t code, const char *doing);

@@ -13,20 +13,6 @@
 #define BACKOFF_MS     50
 #define BACKOFF_MAX_MS 5000
 
-/* Compressed records may be smaller than they look, and nothing says by how much. */
-static bool compresses(const struct rp_config *config)
-{
-    char codec[16];
-    size_t size = sizeof codec;
-    rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_PRODUCER, NULL);
-    bool plain = conf != NULL &&
-                 rd_kafka_conf_get(conf, "compression.codec", codec, &size) == RD_KAFKA_CONF_OK &&
-                 strcmp(codec, "none") == 0;
-    if (conf != NULL)
-        rd_kafka_conf_destroy(conf);
-    return !plain;
-}
-
 int rp_outbox_init(struct rp_outbox *o, struct rp_worker *worker, const char *id,
                    const char *linger_ms, size_t most, struct rp_error *err)
 {
@@ -37,7 +23,7 @@ int rp_outbox_init(struct rp_outbox *o, struct rp_worker *worker, const char *id
     if (rp_publisher_new(o->config, id, linger_ms, &o->publisher, err) != 0 ||
         rp_kafka_new_admin(o->config, &o->admin, err) != 0)
         return -1;
-    return rp_targets_new(o->admin, compresses(o->config), &o->targets, err);
+    return rp_targets_new(o->admin, rp_kafka_compresses(o->config), &o->targets, err);
 }
 
 void rp_outbox_clear(struct rp_outbox *o)

@@ -6,8 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <unistd.h>
+
 #include "codec.h"
+#include "record_size.h"
+#include "registry.h"
 #include "reinvoke.h"
+#include "transform.h"
 
 struct rp_replay_maker {
     const struct rp_config *config;
@@ -15,10 +20,44 @@ struct rp_replay_maker {
     char *job;
     struct rp_targets *targets;
     struct rp_codec *codec;
+    struct rp_registry *registry;
+    struct rp_transform *transform; /* NULL: there is no program */
     struct rp_arena arena;
     struct rp_buf event; /* the FailedTask that goes to the router */
     char why[512];
 };
+
+/* A transform takes the schema of payloads by file; a job keeps it by text, for it may run
+ * elsewhere. */
+static int write_schema(const char *schema, char *path, struct rp_error *err)
+{
+    int fd = mkstemp(path);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    bool failed = f == NULL || fputs(schema, f) < 0;
+    if (f != NULL)
+        failed = fclose(f) != 0 || failed;
+    return failed ? rp_fail(err, RP_E_IO, RP_RETRIABLE, "a schema cannot be written to /tmp") : 0;
+}
+
+static int open_transform(struct rp_replay_maker *m, struct rp_error *err)
+{
+    const struct rp_replay_options *o = m->options;
+    char path[] = "/tmp/reprise-schema-XXXXXX";
+    struct rp_transform_options options = {.jq = o->jq};
+    if (o->jq == NULL)
+        return 0;
+    if (rp_registry_open(m->config, &m->registry, err) != 0)
+        return -1;
+    options.registry = m->registry;
+    if (o->payload_schema == NULL)
+        return rp_transform_new(&options, &m->transform, err);
+    options.payload_schema_file = path;
+    int failed = write_schema(o->payload_schema, path, err);
+    if (failed == 0)
+        failed = rp_transform_new(&options, &m->transform, err);
+    (void)unlink(path);
+    return failed;
+}
 
 int rp_replay_maker_new(const struct rp_config *config, const struct rp_replay_options *options,
                         const char *job, rd_kafka_t *client, struct rp_replay_maker **out,
@@ -31,8 +70,9 @@ int rp_replay_maker_new(const struct rp_config *config, const struct rp_replay_o
     m->options = options;
     m->job = strdup(job);
     *out = m;
-    if (m->job != NULL && rp_targets_new(client, true, &m->targets, err) == 0 &&
-        rp_codec_new(NULL, &m->codec, err) == 0)
+    if (m->job != NULL &&
+        rp_targets_new(client, rp_kafka_compresses(config), &m->targets, err) == 0 &&
+        rp_codec_new(NULL, &m->codec, err) == 0 && open_transform(m, err) == 0)
         return 0;
     if (m->job == NULL)
         (void)rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a replay");
@@ -46,6 +86,8 @@ void rp_replay_maker_free(struct rp_replay_maker *m)
         return;
     rp_targets_free(m->targets);
     rp_codec_free(m->codec);
+    rp_transform_free(m->transform);
+    rp_registry_free(m->registry);
     rp_arena_clear(&m->arena);
     rp_buf_clear(&m->event);
     free(m->job);
@@ -115,6 +157,22 @@ int rp_replay_judge_target(struct rp_replay_maker *m, struct rp_bytes task_type,
     return judge(m, task_type, &wanted, refused, err);
 }
 
+struct rp_message rp_replay_message_of(const struct rp_failed_task *task, struct rp_arena *arena)
+{
+    char *target = task->target.data == NULL ? NULL : rp_arena_alloc(arena, task->target.len + 1);
+    if (target != NULL) {
+        memcpy(target, task->target.data, task->target.len);
+        target[task->target.len] = '\0';
+    }
+    return (struct rp_message){
+        .target = target,
+        .key = task->key,
+        .payload = task->payload,
+        .headers = task->headers,
+        .n_headers = task->n_headers,
+    };
+}
+
 static bool is_set(const struct rp_replay_options *o, struct rp_bytes name)
 {
     for (size_t i = 0; i < o->set_headers.n; i++)
@@ -143,14 +201,44 @@ static int set_headers(struct rp_replay_maker *m, struct rp_failed_task *task, s
     return 0;
 }
 
-static int change(struct rp_replay_maker *m, const struct rp_replay_row *row,
-                  struct rp_failed_task *task, const char **refused, struct rp_error *err)
+static int transform(struct rp_replay_maker *m, const struct rp_replay_row *row,
+                     struct rp_message *message, const char **refused, struct rp_error *err)
 {
-    (void)row;
-    (void)refused;
+    struct rp_message before = *message;
+    if (rp_transform_apply(m->transform, &before, row->about.data, &m->arena, message, err) == 0)
+        return 0;
+    if (err->cls != RP_POISON)
+        return -1;
+    return err->code == RP_E_NOT_FOUND ? refuse(m, refused, "the jq program gives nothing for it")
+                                       : refuse(m, refused, "jq: %s", err->text);
+}
+
+/* What is to be sent in the task's place: as it was edited, and as the job changes all of them. */
+static int change(struct rp_replay_maker *m, const struct rp_replay_row *row,
+                  struct rp_message *message, const char **refused, struct rp_error *err)
+{
+    if (row->edited.data != NULL && rp_message_unpack(row->edited, &m->arena, message, err) != 0)
+        return err->cls == RP_POISON ? refuse(m, refused, "its edit cannot be read: %s", err->text)
+                                     : -1;
     if (m->options->target != NULL)
-        task->target = rp_str(m->options->target);
+        message->target = m->options->target;
+    return m->transform == NULL ? 0 : transform(m, row, message, refused, err);
+}
+
+static int change_task(struct rp_replay_maker *m, const struct rp_replay_row *row,
+                       struct rp_failed_task *task, const char **refused, struct rp_error *err)
+{
     struct rp_header *headers;
+    struct rp_message message = rp_replay_message_of(task, &m->arena);
+    if (task->target.data != NULL && message.target == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a target");
+    if (change(m, row, &message, refused, err) != 0 || *refused != NULL)
+        return *refused != NULL ? 0 : -1;
+    task->target = rp_str(message.target);
+    task->key = message.key;
+    task->payload = message.payload;
+    task->headers = message.headers;
+    task->n_headers = message.n_headers;
     return m->options->set_headers.n == 0 ? 0 : set_headers(m, task, 0, &headers, err);
 }
 
@@ -252,8 +340,14 @@ int rp_replay_make(struct rp_replay_maker *m, const struct rp_replay_row *row, i
         return refuse(m, refused, "there is no task: its bytes could not be decoded");
     if (letter.reason == RP_OVERSIZED && letter.task.payload.data == NULL)
         return refuse(m, refused, "its payload was too large to be kept");
-    if (change(m, row, &letter.task, refused, err) != 0 || *refused != NULL)
+    if (change_task(m, row, &letter.task, refused, err) != 0 || *refused != NULL)
         return *refused != NULL ? 0 : -1;
-    return m->options->to_router ? to_router(m, &letter.task, out, refused, err)
-                                 : to_target(m, &letter, &letter.task, now_ms, out, refused, err);
+    int failed = m->options->to_router
+                     ? to_router(m, &letter.task, out, refused, err)
+                     : to_target(m, &letter, &letter.task, now_ms, out, refused, err);
+    if (failed != 0 || *refused != NULL ||
+        rp_targets_fits(m->targets, out->topic, rp_record_batch_bytes(out)))
+        return failed;
+    return refuse(m, refused, "it is larger than the max.message.bytes of topic %.*s",
+                  shown(out->topic), (const char *)out->topic.data);
 }

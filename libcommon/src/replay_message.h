@@ -2,6 +2,7 @@
 #ifndef REPRISE_REPLAY_MESSAGE_H
 #define REPRISE_REPLAY_MESSAGE_H
 
+#include "message.h"
 #include "publisher.h"
 #include "replay_options.h"
 #include "replay_rows.h"
@@ -29,6 +30,9 @@ RP_NODISCARD int rp_replay_make(struct rp_replay_maker *m, const struct rp_repla
 RP_NODISCARD int rp_replay_judge_target(struct rp_replay_maker *m, struct rp_bytes task_type,
                                         struct rp_bytes target, const char *override,
                                         const char **refused, struct rp_error *err);
+
+/* A task as transforms and edits see it. */
+struct rp_message rp_replay_message_of(const struct rp_failed_task *task, struct rp_arena *arena);
 
 struct rp_targets *rp_replay_targets(struct rp_replay_maker *m);
 

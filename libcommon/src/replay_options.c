@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "reprise/task.h"
+#include "utf8.h"
 
 #define MAX_REPLAYS    3
 #define CANARY_WAIT_MS INT64_C(60000)
@@ -42,6 +43,7 @@ void rp_replay_options_clear(struct rp_replay_options *o)
     free(o->set_headers.items);
     free(o->target);
     free(o->jq);
+    free(o->payload_schema);
     *o = (struct rp_replay_options){0};
 }
 
@@ -72,6 +74,8 @@ int rp_replay_options_header(struct rp_replay_options *o, const char *text, stru
     if (strncmp(text, RP_HDR_PREFIX, sizeof RP_HDR_PREFIX - 1) == 0)
         return rp_fail(err, RP_E_INVALID, RP_POISON,
                        "the headers " RP_HDR_PREFIX "* are reprise's");
+    if (!rp_utf8_valid(rp_str(text)))
+        return rp_fail(err, RP_E_INVALID, RP_POISON, "a header that is set must be UTF-8");
     return add_header(o, text, (size_t)(equals - text), equals + 1, err);
 }
 
@@ -82,28 +86,23 @@ char *rp_replay_options_json(const struct rp_replay_options *o)
         (void)json_array_append_new(headers,
                                     json_pack("{s:s, s:s}", "key", o->set_headers.items[i].name,
                                               "value", o->set_headers.items[i].value));
-    json_t *root = json_pack(
-        "{s:s, s:s?, s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:s?, s:o, s:I}", "to",
-        o->to_router ? "router" : "target", "target", o->target, "limit", (json_int_t)o->limit,
-        "order", rp_replay_order_name(o->order), "max_replays", (json_int_t)o->max_replays,
-        "canary", (json_int_t)o->canary, "canary_wait_ms", (json_int_t)o->canary_wait_ms,
-        "canary_share", o->canary_share, "stop_if_dead", o->stop_if_dead, "jq", o->jq,
-        "set_headers", headers, "success_within_ms", (json_int_t)o->success_within_ms);
+    json_t *root =
+        json_pack("{s:s, s:s*, s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:s*, s:s*, s:o, s:I}", "to",
+                  o->to_router ? "router" : "target", "target", o->target, "limit",
+                  (json_int_t)o->limit, "order", rp_replay_order_name(o->order), "max_replays",
+                  (json_int_t)o->max_replays, "canary", (json_int_t)o->canary, "canary_wait_ms",
+                  (json_int_t)o->canary_wait_ms, "canary_share", o->canary_share, "stop_if_dead",
+                  o->stop_if_dead, "jq", o->jq, "payload_schema", o->payload_schema, "set_headers",
+                  headers, "success_within_ms", (json_int_t)o->success_within_ms);
     char *text = root == NULL ? NULL : json_dumps(root, JSON_COMPACT);
     json_decref(root);
     return text;
 }
 
-static int read_texts(const char *to, const char *target, const char *order, const char *jq,
-                      struct rp_replay_options *out)
+static int copy_text(const char *text, char **out)
 {
-    out->to_router = strcmp(to, "router") == 0;
-    out->target = target == NULL ? NULL : strdup(target);
-    out->jq = jq == NULL ? NULL : strdup(jq);
-    return rp_replay_order_parse(order, &out->order) && (target == NULL) == (out->target == NULL) &&
-                   (jq == NULL) == (out->jq == NULL)
-               ? 0
-               : -1;
+    *out = text == NULL ? NULL : strdup(text);
+    return (text == NULL) == (*out == NULL) ? 0 : -1;
 }
 
 static int read_headers(json_t *headers, struct rp_replay_options *out, struct rp_error *err)
@@ -128,17 +127,22 @@ int rp_replay_options_read(const char *json, struct rp_replay_options *out, stru
     json_int_t limit = 0, max = out->max_replays, canary = 0, wait = out->canary_wait_ms,
                within = 0;
     const char *to = "target", *target = NULL, *order = order_names[0], *jq = NULL;
-    int failed = json_unpack(root, "{s?s, s?s?, s?I, s?s, s?I, s?I, s?I, s?F, s?F, s?s?, s?o, s?I}",
-                             "to", &to, "target", &target, "limit", &limit, "order", &order,
-                             "max_replays", &max, "canary", &canary, "canary_wait_ms", &wait,
-                             "canary_share", &out->canary_share, "stop_if_dead", &out->stop_if_dead,
-                             "jq", &jq, "set_headers", &headers, "success_within_ms", &within);
+    const char *schema = NULL;
+    int failed =
+        json_unpack(root, "{s?s, s?s, s?I, s?s, s?I, s?I, s?I, s?F, s?F, s?s, s?s, s?o, s?I}", "to",
+                    &to, "target", &target, "limit", &limit, "order", &order, "max_replays", &max,
+                    "canary", &canary, "canary_wait_ms", &wait, "canary_share", &out->canary_share,
+                    "stop_if_dead", &out->stop_if_dead, "jq", &jq, "payload_schema", &schema,
+                    "set_headers", &headers, "success_within_ms", &within);
+    out->to_router = strcmp(to, "router") == 0;
     out->limit = limit;
     out->max_replays = max;
     out->canary = canary;
     out->canary_wait_ms = wait;
     out->success_within_ms = within;
-    if (failed != 0 || read_texts(to, target, order, jq, out) != 0)
+    if (failed != 0 || !rp_replay_order_parse(order, &out->order) ||
+        copy_text(target, &out->target) != 0 || copy_text(jq, &out->jq) != 0 ||
+        copy_text(schema, &out->payload_schema) != 0)
         failed = rp_fail(err, RP_E_INVALID, RP_FATAL, "the job's options cannot be read");
     else if (headers != NULL)
         failed = read_headers(headers, out, err);

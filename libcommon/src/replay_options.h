@@ -20,6 +20,7 @@ struct rp_replay_options {
     double canary_share; /* stops when more than the share of the canaries came back dead */
     double stop_if_dead; /* stops when more than the share of what was sent came back; < 0: never */
     char *jq;            /* a program; NULL: none */
+    char *payload_schema; /* Avro's JSON, of payloads that a program reads; NULL: none */
     struct rp_properties set_headers; /* in place of the task's own of that name, or besides */
     int64_t success_within_ms; /* what has not come back by then has succeeded; 0: not asked */
 };

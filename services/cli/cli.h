@@ -87,5 +87,9 @@ extern const struct cli_command cmd_db_migrate, cmd_db_check;
 extern const struct cli_command cmd_fail;
 extern const struct cli_command cmd_dlq_list, cmd_dlq_groups, cmd_dlq_show, cmd_dlq_stats;
 extern const struct cli_command cmd_dlq_count, cmd_help;
+extern const struct cli_command cmd_dlq_replay;
+extern const struct cli_command cmd_replay_list, cmd_replay_show, cmd_replay_pause,
+    cmd_replay_resume;
+extern const struct cli_command cmd_replay_cancel, cmd_replay_rate;
 
 #endif

@@ -15,6 +15,13 @@ static const struct cli_command *const commands[] = {
     &cmd_dlq_show,
     &cmd_dlq_stats,
     &cmd_dlq_count,
+    &cmd_dlq_replay,
+    &cmd_replay_list,
+    &cmd_replay_show,
+    &cmd_replay_pause,
+    &cmd_replay_resume,
+    &cmd_replay_cancel,
+    &cmd_replay_rate,
     &cmd_help,
     NULL,
 };

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config.h"
+#include "consent.h"
+#include "database.h"
+#include "filter_args.h"
+#include "replay_args.h"
+#include "replay_preview.h"
+#include "replay_watch.h"
+
+/* To claim some millions of rows takes minutes. */
+#define TIMEOUT_MS INT64_C(1800000)
+
+struct replay {
+    const struct cli_args *args;
+    struct rp_config *config;
+    struct rp_db *db;
+    struct rp_replay_options options;
+    struct rp_replay_request request;
+};
+
+static int failed(const struct rp_error *err)
+{
+    (void)database_failed(err);
+    return err->cls == RP_POISON ? CLI_USAGE : CLI_FAILED;
+}
+
+static int connect(struct replay *r)
+{
+    struct rp_error err;
+    rp_db_close(r->db);
+    r->db = NULL;
+    return rp_db_open(r->config->postgres.dsn, "reprise", TIMEOUT_MS, &r->db, &err) == 0
+               ? CLI_OK
+               : database_failed(&err);
+}
+
+/* The connection went while the job was being put on record: only the database knows. */
+static int look_whether_planned(struct replay *r, const char *job, int64_t *total,
+                                const struct rp_error *why)
+{
+    struct rp_error err;
+    if (rp_db_alive(r->db) || connect(r) != CLI_OK)
+        return failed(why);
+    if (rp_replay_is_planned(r->db, job, total, &err) != 0)
+        return failed(&err);
+    return *total > 0 ? CLI_OK : failed(why);
+}
+
+static int act(struct replay *r)
+{
+    char job[RP_REPLAY_ID_SIZE];
+    int64_t total = 0;
+    struct rp_error err;
+    int code = CLI_OK;
+    if (rp_replay_plan(r->db, &r->request, job, &total, &err) != 0)
+        code = look_whether_planned(r, job, &total, &err);
+    if (code != CLI_OK)
+        return code;
+    if (total == 0) {
+        cli_error("nothing to replay any more: somebody else has it");
+        return CLI_NOTHING;
+    }
+    if (!r->request.detached) {
+        (void)fprintf(stderr, "Replay %s: %" PRId64 " dead letters. Ctrl-C pauses it.\n", job,
+                      total);
+        return replay_run_here(r->config, r->db, job);
+    }
+    (void)printf("Replay %s: %" PRId64 " dead letters, handed to the archiver.\n"
+                 "How it goes: reprise replay show %s\n",
+                 job, total, job);
+    return CLI_OK;
+}
+
+static int ask_and_act(struct replay *r)
+{
+    int64_t total = 0;
+    char question[80];
+    int code = replay_preview(r->config, r->db, &r->request, &total);
+    if (code == CLI_NOTHING)
+        cli_error("nothing to replay");
+    if (code != CLI_OK || cli_value(r->args, "dry-run") != NULL)
+        return code;
+    (void)putchar('\n');
+    (void)snprintf(question, sizeof question, "Replay %" PRId64 " dead letters?", total);
+    code = consent_ask(r->args, question);
+    return code == CLI_OK ? act(r) : code;
+}
+
+static int with_filter(struct replay *r)
+{
+    struct rp_filter *filter;
+    struct rp_error err;
+    int code = filter_read(r->args, &filter);
+    if (code != CLI_OK)
+        return code;
+    r->request.filter = filter;
+    if (rp_filter_is_empty(filter)) {
+        cli_error("say which ones: a filter, or --where all");
+        code = CLI_USAGE;
+    } else if (connect(r) != CLI_OK) {
+        code = CLI_FAILED;
+    } else if (rp_filter_check(filter, r->db, &err) != 0) {
+        code = failed(&err);
+    } else {
+        code = ask_and_act(r);
+    }
+    rp_db_close(r->db);
+    rp_filter_free(filter);
+    return code;
+}
+
+static int run(const struct cli_args *args)
+{
+    struct replay r = {.args = args};
+    int code = replay_args_read(args, &r.options, &r.request.rate);
+    if (code != CLI_OK)
+        return code;
+    r.request.options = &r.options;
+    r.request.actor = consent_actor(args);
+    r.request.reason = cli_value(args, "reason");
+    r.request.detached = cli_value(args, "detach") != NULL;
+    if (r.request.reason == NULL && cli_value(args, "dry-run") == NULL) {
+        cli_error("--reason says why it is done, for the audit");
+        code = CLI_USAGE;
+    } else if ((r.config = cli_config_load(args)) == NULL) {
+        code = CLI_USAGE;
+    } else {
+        code = with_filter(&r);
+    }
+    rp_config_free(r.config);
+    rp_replay_options_clear(&r.options);
+    return code;
+}
+
+static const struct cli_option options[] = {
+    FILTER_OPTIONS_TO_ACT,
+    REPLAY_OPTIONS,
+    CONSENT_OPTIONS,
+    {.name = "detach", .help = "let the archiver do it"},
+    {0},
+};
+
+const struct cli_command cmd_dlq_replay = {
+    .group = "dlq",
+    .name = "replay",
+    .summary = "Sends the tasks of dead letters again, each exactly once.",
+    .about =
+        "Shows what would be done and asks. A replay is a job: `reprise replay` lists, pauses,\n"
+        "resumes and cancels jobs, and changes their rate, from any terminal. Ctrl-C pauses it.\n"
+        "A job that is killed can be resumed; what it sent already it does not send again.\n\n"
+        "Two jobs never have the same dead letter. Those that were replayed before are left out,\n"
+        "unless the filter names a status. Those that cannot be sent are refused, and stay "
+        "dead.\n\n"
+        "Exit codes: 0 all were sent; 4 nothing matched; 5 some were sent (paused, cancelled,\n"
+        "stopped, or some refused); 6 nobody said yes; 1 it failed, none was sent; 2 usage.",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replay_preview.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "database.h"
+#include "replay_message.h"
+#include "table.h"
+#include "term.h"
+#include "units.h"
+
+#define MAX_CELL 50
+
+struct preview {
+    const struct rp_config *config;
+    struct rp_db *db;
+    const struct rp_replay_request *request;
+    int64_t total, held_back;
+};
+
+static int64_t number(const PGresult *result, int row, int column)
+{
+    return strtoll(PQgetvalue(result, row, column), NULL, 10);
+}
+
+static int query(struct preview *p, const char *sql, PGresult **out)
+{
+    struct rp_error err;
+    return rp_db_query(p->db, sql, 0, NULL, out, &err) == 0 ? CLI_OK : database_failed(&err);
+}
+
+static void print_duration(double s)
+{
+    int64_t n = (int64_t)(s + 0.5);
+    if (n >= 3600)
+        (void)printf("%" PRId64 "h%02" PRId64 "m", n / 3600, n / 60 % 60);
+    else if (n >= 60)
+        (void)printf("%" PRId64 "m%02" PRId64 "s", n / 60, n % 60);
+    else
+        (void)printf("%" PRId64 "s", n);
+}
+
+static void print_time(const struct preview *p)
+{
+    const struct rp_replay_options *o = p->request->options;
+    char wait[RP_UNIT_TEXT];
+    (void)printf("Time:       ");
+    if (p->request->rate > 0) {
+        print_duration((double)p->total / p->request->rate);
+        (void)printf(" at %g a second", p->request->rate);
+    } else {
+        (void)printf("as fast as it goes");
+    }
+    if (o->canary > 0 && o->canary < p->total)
+        (void)printf(", and up to %s for %" PRId64 " canaries",
+                     rp_format_duration(o->canary_wait_ms, wait), o->canary);
+    (void)putchar('\n');
+}
+
+static int print_sums(struct preview *p)
+{
+    PGresult *r;
+    char sum[RP_UNIT_TEXT];
+    if (query(p,
+              "SELECT count(*), coalesce(sum(size), 0), coalesce(max(size), 0),"
+              " to_char(min(dead_at), 'YYYY-MM-DD HH24:MI:SS'),"
+              " to_char(max(dead_at), 'YYYY-MM-DD HH24:MI:SS') FROM replay_preview",
+              &r) != CLI_OK)
+        return CLI_FAILED;
+    p->total = number(r, 0, 0);
+    if (p->total > 0) {
+        int64_t bytes = number(r, 0, 1);
+        (void)printf("To replay:  %" PRId64 " dead letters, dead from %s to %s (UTC)\n", p->total,
+                     PQgetvalue(r, 0, 3), PQgetvalue(r, 0, 4));
+        (void)snprintf(sum, sizeof sum, "%.1f MiB", (double)bytes / (1 << 20));
+        (void)printf("Payloads:   %s, %" PRId64 " bytes on average, the largest %s bytes\n", sum,
+                     bytes / p->total, PQgetvalue(r, 0, 2));
+        print_time(p);
+    }
+    PQclear(r);
+    if (p->held_back > 0)
+        (void)printf("Held back:  %" PRId64 " that were replayed %" PRId64
+                     " times or more (--max-replays)\n",
+                     p->held_back, p->request->options->max_replays);
+    return CLI_OK;
+}
+
+static void print_refused(int64_t n, const char *why)
+{
+    struct rp_buf line = {0};
+    (void)term_line(&line, rp_str(why), 120);
+    (void)printf("Refused:    %" PRId64 ": %.*s\n", n, (int)line.len,
+                 line.data == NULL ? "" : (const char *)line.data);
+    rp_buf_clear(&line);
+}
+
+static int print_taskless(struct preview *p)
+{
+    PGresult *r;
+    if (query(p,
+              "SELECT count(*) FILTER (WHERE task_id IS NULL), count(*) FILTER (WHERE shrunk)"
+              " FROM replay_preview",
+              &r) != CLI_OK)
+        return CLI_FAILED;
+    if (number(r, 0, 0) > 0 && !p->request->options->to_router)
+        print_refused(number(r, 0, 0), "there is no task: its bytes could not be decoded");
+    if (number(r, 0, 1) > 0)
+        print_refused(number(r, 0, 1), "its payload was too large to be kept");
+    PQclear(r);
+    return CLI_OK;
+}
+
+static struct rp_bytes cell(const PGresult *r, int row, int column)
+{
+    if (PQgetisnull(r, row, column))
+        return RP_NULL_BYTES;
+    return (struct rp_bytes){PQgetvalue(r, row, column), (size_t)PQgetlength(r, row, column)};
+}
+
+/* Of tasks of each type and target; a brokers' silence ends the looks. */
+static int judge_targets(struct preview *p, struct rp_replay_maker *maker)
+{
+    PGresult *r;
+    struct rp_error err;
+    const char *refused;
+    if (query(p,
+              "SELECT count(*), task_type, target FROM replay_preview"
+              " WHERE task_id IS NOT NULL AND NOT shrunk GROUP BY 2, 3 ORDER BY 1 DESC LIMIT 200",
+              &r) != CLI_OK)
+        return CLI_FAILED;
+    for (int i = 0; i < PQntuples(r); i++) {
+        if (rp_replay_judge_target(maker, cell(r, i, 1), cell(r, i, 2), p->request->options->target,
+                                   &refused, &err) != 0) {
+            (void)printf("Targets:    not looked at: %s\n", err.text);
+            break;
+        }
+        if (refused != NULL)
+            print_refused(number(r, i, 0), refused);
+    }
+    PQclear(r);
+    return CLI_OK;
+}
+
+static int print_targets(struct preview *p)
+{
+    rd_kafka_t *client;
+    struct rp_replay_maker *maker;
+    struct rp_error err;
+    if (p->request->options->to_router)
+        return CLI_OK;
+    if (rp_kafka_new_admin(p->config, &client, &err) != 0)
+        return database_failed(&err);
+    int code = rp_replay_maker_new(p->config, p->request->options, "-", client, &maker, &err);
+    if (code == 0) {
+        code = judge_targets(p, maker);
+        rp_replay_maker_free(maker);
+    } else {
+        code = database_failed(&err);
+    }
+    rd_kafka_destroy(client);
+    return code;
+}
+
+static int print_table(struct preview *p, const char *title, const char *sql)
+{
+    PGresult *r;
+    if (query(p, sql, &r) != CLI_OK)
+        return CLI_FAILED;
+    (void)printf("\n%s\n", title);
+    table_print(stdout, r, MAX_CELL);
+    PQclear(r);
+    return CLI_OK;
+}
+
+static int print_all(struct preview *p)
+{
+    if (print_sums(p) != CLI_OK || p->total == 0)
+        return p->total == 0 ? CLI_NOTHING : CLI_FAILED;
+    if (print_taskless(p) != CLI_OK || print_targets(p) != CLI_OK)
+        return CLI_FAILED;
+    if (print_table(p, "Groups, the largest first:",
+                    "SELECT count(*), lpad(to_hex(p.fingerprint), 16, '0') AS group,"
+                    " max(p.task_type) AS type, max(g.error_class) AS class,"
+                    " max(g.message) AS message FROM replay_preview AS p"
+                    " LEFT JOIN error_group AS g USING (fingerprint)"
+                    " GROUP BY p.fingerprint ORDER BY 1 DESC, 2 LIMIT 10") != CLI_OK)
+        return CLI_FAILED;
+    return print_table(
+        p, "The first ones:",
+        "SELECT p.id, to_char(p.dead_at, 'YYYY-MM-DD HH24:MI:SS') AS died, p.reason,"
+        " p.task_type AS type, p.task_id AS task, p.size AS bytes,"
+        " coalesce(d.error_class || ': ' || left(d.error_message, 300), d.detail)"
+        "  AS error FROM replay_preview AS p JOIN dead_letter AS d"
+        " ON d.dead_at = p.dead_at AND d.id = p.id WHERE p.place <= 5 ORDER BY p.place");
+}
+
+int replay_preview(const struct rp_config *config, struct rp_db *db,
+                   const struct rp_replay_request *request, int64_t *out_total)
+{
+    struct rp_error err;
+    struct preview p = {.config = config, .db = db, .request = request};
+    int code = CLI_FAILED;
+    if (rp_replay_preview(db, request, &p.held_back, &err) != 0)
+        (void)database_failed(&err);
+    else
+        code = print_all(&p);
+    *out_total = p.total;
+    if (rp_db_alive(db) && rp_db_script(db, "ROLLBACK", &err) != 0)
+        return database_failed(&err);
+    return code;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_CLI_REPLAY_WATCH_H
+#define REPRISE_CLI_REPLAY_WATCH_H
+
+#include "cli.h"
+#include "config.h"
+#include "db.h"
+
+/* Runs a job here and shows how it goes: a bar on a terminal, a line now and then elsewhere. Ctrl-C
+ * pauses it. Prints what came of it; returns the exit code. */
+int replay_run_here(const struct rp_config *config, struct rp_db *db, const char *job);
+
+/* Carries out what was wished of a job that nobody runs: marks what it sent, then cancels or pauses
+ * it. CLI_NOTHING: somebody does run it. */
+int replay_settle_here(const struct rp_config *config, const char *job);
+
+/* Prints why tasks were refused, and how many for each reason. */
+void replay_print_refusals(FILE *out, struct rp_db *db, const char *job);
+
+#endif
