@@ -2,6 +2,7 @@
 """The wire contract as DESIGN.md states it, written without a look at our own code or schemas."""
 
 import base64
+import datetime
 import io
 import json
 
@@ -130,9 +131,17 @@ def as_json(task):
 def read_failed_task(value):
     """What reprise writes: single-object encoding, in the current schema. Times are in ms."""
     assert value[:10] == b"\xc3\x01" + fingerprint(FAILED_TASK)
-    task = fastavro.schemaless_reader(io.BytesIO(value[10:]), PARSED_TASK, None)
-    as_ms = lambda time: time and round(time.timestamp() * 1000)
-    return task | {name: as_ms(task[name]) for name in ("failed_at", "first_failed_at")}
+    return times_as_ms(fastavro.schemaless_reader(io.BytesIO(value[10:]), PARSED_TASK, None))
+
+
+def times_as_ms(record):
+    """fastavro reads times as datetimes."""
+    for name in ("first_failed_at", "failed_at", "decided_at"):
+        if isinstance(record.get(name), datetime.datetime):
+            record[name] = round(record[name].timestamp() * 1000)
+    if isinstance(record.get("task"), dict):
+        times_as_ms(record["task"])
+    return record
 
 
 def read_dead_letter(value):

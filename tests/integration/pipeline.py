@@ -100,6 +100,7 @@ class Service:
 
     def __init__(self, pipeline, name, number):
         self.name, self.number = name, number
+        self.program = BUILD / "bin" / f"reprise-{name}"
         self.label = f"{name}-{number}"
         self.log = pipeline.folder / f"{self.label}.log"
         self.config = pipeline.folder / f"{self.label}.yaml"
@@ -107,12 +108,12 @@ class Service:
         pipeline.write_config(self.config, {name: {"listen": f"127.0.0.1:{self.port}"}})
         self.process = None
 
-    def start(self):
+    def start(self, **environment):
         # The kernel ends it with us.
-        command = ["setpriv", "--pdeathsig", "KILL", "--", BUILD / "bin" / f"reprise-{self.name}"]
+        command = ["setpriv", "--pdeathsig", "KILL", "--", self.program]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [*command, "--config", self.config],
+                [*command, "--config", self.config], env=os.environ | environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
         return self
@@ -149,11 +150,14 @@ class Service:
 
 
 class Pipeline:
-    def __init__(self, kafka, postgres, name, config, partitions, max_message_bytes="1MiB"):
+    def __init__(
+        self, kafka, postgres, name, config, partitions, max_message_bytes="1MiB",
+        folder="integration",
+    ):  # fmt: skip
         self.kafka, self.postgres = kafka, postgres
         self.name = f"{name}-{uuid.uuid4().hex[:6]}"
         self.prefix = f"{self.name}."
-        self.folder = BUILD / "integration" / self.name
+        self.folder = BUILD / folder / self.name
         self.folder.mkdir(parents=True)
         self.dsn = postgres.create_database(self.name)
         self.services, self.readers = [], []
@@ -200,13 +204,14 @@ class Pipeline:
         assert done.returncode == code, f"reprise {arguments}: {done.stderr}{done.stdout}"
         return done.stdout
 
+    def add(self, name):
+        """One more service, not started yet."""
+        number = 1 + max((s.number for s in self.services if s.name == name), default=-1)
+        self.services.append(Service(self, name, number))
+        return self.services[-1]
+
     def start(self, *names, count=1):
-        started = []
-        for name in names:
-            for _ in range(count):
-                number = sum(1 for s in self.services if s.name == name)
-                started.append(Service(self, name, number).start())
-                self.services.append(started[-1])
+        started = [self.add(name).start() for name in names for _ in range(count)]
         for service in started:
             service.wait_ready()
         return started

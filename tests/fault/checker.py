@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judges a history: what was asked for, against all that can be read in the topics and the archive.
+
+Knows nothing of how the services work, and needs no server. The rules are DESIGN.md's promises:
+nothing lost, nothing doubled, nothing early, attempts count up by one, every task ends in success or
+in exactly one dead letter, and what is handed on is the same byte for byte."""
+
+import collections
+import dataclasses
+
+Fault = collections.namedtuple("Fault", "rule task_id text")
+
+# A record of a target topic. `received_ms`: when a read_committed reader first had it, or None.
+Delivery = collections.namedtuple(
+    "Delivery", "topic partition offset key value headers received_ms"
+)
+# A record of failed-tasks: its FailedTask as a dict, or None where the bytes are no such thing.
+Event = collections.namedtuple("Event", "partition offset key value task")
+# A record of dead-letter: its DeadLetter as a dict.
+Letter = collections.namedtuple("Letter", "partition offset key letter")
+
+NAMES = ("reprise-task-id", "reprise-attempt", "reprise-due", "reprise-first-failed-at")
+TASK_COLUMNS = {
+    "task_id": "task_id", "task_type": "task_type", "target": "target", "key": "task_key",
+    "payload": "payload", "attempt": "attempt", "source": "source",
+}  # fmt: skip
+
+
+@dataclasses.dataclass
+class Plan:
+    """A task as it was meant, and how it is to end."""
+
+    task_id: str
+    target: str | None
+    key: bytes | None
+    payload: bytes | None
+    headers: list  # (name, value), without reprise's own
+    min_delay_ms: int = 0
+    succeeds_at: int | None = None  # the attempt that does not fail
+    reason: str | None = None  # or the dead letter's
+    attempts: int | None = None  # executions behind the dead letter
+
+
+@dataclasses.dataclass
+class History:
+    plans: dict  # by task id
+    events: list
+    deliveries: list
+    letters: list
+    rows: list  # the archive's, as dicts
+    archived_to: dict  # partition of dead-letter: the archive's next offset
+    # Wall times between which a service's clock was ahead, and how far: (from_ms, to_ms, ahead_ms).
+    ahead: list = dataclasses.field(default_factory=list)
+    # Places (topic, partition, offset) of what a reader was given while the history was made.
+    seen: set = dataclasses.field(default_factory=set)
+
+
+def text_of(headers, name):
+    values = [value for key, value in headers if key == name]
+    return values[0].decode() if len(values) == 1 and values[0] is not None else None
+
+
+def number_of(headers, name):
+    text = text_of(headers, name)
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def replay_of(headers):
+    return text_of(headers, "reprise-replay-id")
+
+
+def pairs(task):
+    return [(h["key"], h["value"]) for h in task["headers"]]
+
+
+def judge(history):
+    """All faults of the history, worst rules first."""
+    judge = Judge(history)
+    for rule in (
+        judge.outcomes, judge.attempts, judge.contents, judge.times, judge.ends, judge.letters,
+        judge.archive, judge.readers,
+    ):  # fmt: skip
+        rule()
+    return judge.faults
+
+
+class Judge:
+    def __init__(self, history):
+        self.history = history
+        self.faults = []
+        # (task id, replay id, attempt that failed): what was said, and what came of it
+        self.said = collections.defaultdict(list)
+        self.sent = collections.defaultdict(list)
+        self.buried = collections.defaultdict(list)
+        for event in history.events:
+            self.said[self.key_of_event(event)].append(event)
+        for delivery in history.deliveries:
+            attempt = number_of(delivery.headers, "reprise-attempt") or 0
+            self.sent[self.key_of(delivery.headers, attempt - 1)].append(delivery)
+        for letter in history.letters:
+            self.buried[self.key_of_letter(letter.letter)].append(letter)
+
+    def say(self, rule, task_id, text):
+        self.faults.append(Fault(rule, task_id, text))
+
+    @staticmethod
+    def key_of(headers, attempt):
+        return text_of(headers, "reprise-task-id"), replay_of(headers), attempt
+
+    @staticmethod
+    def key_of_event(event):
+        if event.task is None:
+            return bytes(event.value or b""), None, 0
+        return event.task["task_id"], replay_of(pairs(event.task)), event.task["attempt"]
+
+    @staticmethod
+    def key_of_letter(letter):
+        if letter["task"] is None:
+            return bytes(letter["raw"] or b""), None, 0
+        task = letter["task"]
+        return task["task_id"], replay_of(pairs(task)), task["attempt"]
+
+    def outcomes(self):
+        """Each event has exactly one outcome; nothing comes of nothing."""
+        for key in self.said.keys() | self.sent.keys() | self.buried.keys():
+            sent, buried = len(self.sent.get(key, ())), len(self.buried.get(key, ()))
+            what = f"attempt {key[2]}: {sent} re-invocations, {buried} dead letters"
+            if key not in self.said:
+                self.say("attempt", key[0], f"no event said so, {what}")
+            elif sent + buried == 0:
+                self.say("lost", key[0], what)
+            elif sent + buried > 1:
+                self.say("doubled", key[0], what)
+
+    def attempts(self):
+        """Attempts count up by one from 1, both as they are asked for and as they fail."""
+        failed = collections.defaultdict(set)
+        for task_id, replay, attempt in self.said:
+            if attempt > 0:
+                failed[task_id, replay].add(attempt)
+        for (task_id, replay), attempts in failed.items():
+            if replay is None and attempts != set(range(1, max(attempts) + 1)):
+                self.say("attempt", task_id, f"attempts that failed: {sorted(attempts)}")
+
+    def contents(self):
+        """A re-invocation is the task as it was: key, payload, headers in their order."""
+        for d in self.history.deliveries:
+            plan = self.history.plans.get(text_of(d.headers, "reprise-task-id"))
+            if plan is None:
+                self.say("altered", None, f"{d.topic}-{d.partition}@{d.offset}: whose is this?")
+                continue
+            own = [(k, v) for k, v in d.headers if not k.startswith("reprise-")]
+            names = sorted(k for k, _ in d.headers if k.startswith("reprise-"))
+            wanted = sorted(NAMES + (("reprise-replay-id",) if replay_of(d.headers) else ()))
+            for what, is_there, was in (
+                ("topic", d.topic, plan.target), ("key", d.key, plan.key),
+                ("payload", d.value, plan.payload), ("headers", own, plan.headers),
+                ("reprise's headers", names, wanted),
+            ):  # fmt: skip
+                if is_there != was:
+                    self.say("altered", plan.task_id, f"{what}: {is_there!r} for {was!r}")
+
+    def ahead_at(self, ms):
+        return max((a for begin, end, a in self.history.ahead if begin <= ms <= end), default=0)
+
+    def times(self):
+        """Nothing is due before its delay is over, nothing is readable before it is due."""
+        for key, deliveries in self.sent.items():
+            said = self.said.get(key)
+            plan = self.history.plans.get(key[0])
+            for d in deliveries:
+                due = number_of(d.headers, "reprise-due")
+                if due is None or said is None or plan is None:
+                    continue  # told by another rule
+                failed_at = min(event.task["failed_at"] for event in said)
+                first = number_of(d.headers, "reprise-first-failed-at")
+                before = self.said.get((key[0], key[1], 1))
+                if due < failed_at + plan.min_delay_ms:
+                    self.say("early", key[0], f"attempt {key[2]} due {due - failed_at} ms after it")
+                if d.received_ms is not None and d.received_ms < due - self.ahead_at(d.received_ms):
+                    self.say("early", key[0], f"attempt {key[2]}: {due - d.received_ms} ms")
+                if key[1] is None and before and first != before[0].task["failed_at"]:
+                    self.say("altered", key[0], f"first-failed-at: {first}")
+
+    def ends(self):
+        """Every task ends as planned, once."""
+        ended = collections.defaultdict(list)
+        for (task_id, replay, attempt), sent in self.sent.items():
+            plan = self.history.plans.get(task_id)
+            if plan and replay is None and plan.succeeds_at == attempt + 1:
+                ended[task_id] += ["success"] * len(sent)
+        for (task_id, replay, _), buried in self.buried.items():
+            if replay is None:
+                ended[task_id] += [b.letter["reason"] for b in buried]
+        for task_id, plan in self.history.plans.items():
+            wanted = plan.reason or "success"
+            if ended[task_id] != [wanted]:
+                self.say("end", task_id, f"{ended[task_id] or 'none'} for {wanted}")
+
+    def letters(self):
+        """A dead letter has its event as it came, and says how often it was tried."""
+        for (task_id, _, _), letters in self.buried.items():
+            plan = self.history.plans.get(task_id)
+            for l in letters:
+                key = self.key_of_letter(l.letter)
+                said = [event.task for event in self.said.get(key, ())]
+                shrunk = l.letter["reason"] == "OVERSIZED"
+                if l.letter["task"] not in said and not shrunk:
+                    self.say("altered", task_id, "the dead letter's task is not its event")
+                if plan and plan.attempts is not None and l.letter["attempts"] != plan.attempts:
+                    self.say("attempt", task_id, f"{l.letter['attempts']} for {plan.attempts}")
+
+    def archive(self):
+        """The archive has each dead letter once, as it is, and knows how far it has come."""
+        rows = collections.defaultdict(list)
+        for row in self.history.rows:
+            rows[row["record_partition"], row["record_offset"]].append(row)
+        for l in self.history.letters:
+            task_id = (l.letter["task"] or {}).get("task_id")
+            mine = rows.pop((l.partition, l.offset), [])
+            if len(mine) != 1:
+                self.say("archive", task_id, f"{len(mine)} rows for one dead letter")
+                continue
+            for what, text in differences(mine[0], l):
+                self.say("archive", task_id, f"{what}: {text}")
+            if self.history.archived_to.get(l.partition, 0) <= l.offset:
+                self.say("archive", task_id, "the archive's offset is behind its rows")
+        for (partition, offset), extra in rows.items():
+            self.say("archive", extra[0]["task_id"], f"no dead letter at {partition}@{offset}")
+
+    def readers(self):
+        """What a read_committed reader was given stays."""
+        there = {(d.topic, d.partition, d.offset) for d in self.history.deliveries}
+        for place in sorted(self.history.seen - there):
+            self.say("vanished", None, "a reader had {}-{}@{}".format(*place))
+
+
+def differences(row, letter):
+    """What a row has otherwise than the dead letter."""
+    body = letter.letter
+    for name in ("reason", "detail", "category", "policy", "attempts"):
+        if row[name] != body[name]:
+            yield name, f"{row[name]!r} for {body[name]!r}"
+    if row["record_key"] != letter.key or row["raw"] != body["raw"]:
+        yield "bytes", "the key or the raw bytes"
+    place = (row["source_topic"], row["source_partition"], row["source_offset"])
+    if place != (body["topic"], body["partition"], body["offset"]):
+        yield "source", f"{place}"
+    task = body["task"]
+    if task is None:
+        return
+    for name, column in TASK_COLUMNS.items():
+        if row[column] != task[name]:
+            yield column, f"{row[column]!r} for {task[name]!r}"
+    if list(zip(row["header_keys"], row["header_values"])) != pairs(task):
+        yield "headers", f"{row['header_keys']}"

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks that fail in known ways, their handlers, and all that is to be read of them at the end."""
+
+import time
+
+import contract
+import psycopg
+from checker import Delivery, Event, History, Letter, Plan
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from pipeline import header, now_ms
+from psycopg.rows import dict_row
+
+SMALL_MAX = 3000  # bytes that the topic `small` takes
+POLICIES = {
+    "flaky": {
+        "max_attempts": 6,
+        "backoff": {"uniform": {"min": "100ms", "max": "4s"}},
+        "jitter": "0%",
+    },
+    "brisk": {
+        "max_attempts": 6,
+        "backoff": {"uniform": {"min": "50ms", "max": "1500ms"}},
+        "jitter": "0%",
+    },
+    "direct": {"max_attempts": 6, "backoff": "none"},
+    "lapping": {"max_attempts": 3, "backoff": {"fixed": "7s"}, "jitter": "0%"},
+    "doomed": {"max_attempts": 3, "backoff": {"fixed": "400ms"}, "jitter": "0%"},
+    "bulky": {"max_attempts": 3, "backoff": {"fixed": "3500ms"}, "jitter": "0%"},
+    "soon": {"max_attempts": 6, "backoff": {"fixed": "200ms"}, "jitter": "0%"},
+}
+# type: (share of the tasks, least delay, target, how it ends)
+KINDS = {
+    "flaky": (30, 100, "handler", None),
+    "brisk": (10, 50, "handler", None),
+    "direct": (12, 0, "handler", None),
+    "lapping": (8, 7000, "handler", None),
+    "soon": (10, 200, "handler", None),
+    "doomed": (10, 400, "handler", "EXHAUSTED"),
+    "persistent": (5, 0, "handler", "NON_RETRYABLE"),
+    "nowhere": (5, 0, "nowhere", "NO_TARGET"),
+    "large": (3, 200, "small", "OVERSIZED"),
+    "large-direct": (3, 0, "small", "OVERSIZED"),
+    "garbage": (4, 0, None, "UNDECODABLE"),
+    "bulky": (1, 3500, "handler", None),
+}
+TYPES = {"persistent": "flaky", "nowhere": "soon", "large": "soon", "large-direct": "direct"}
+ATTEMPTS = {"EXHAUSTED": 3, "UNDECODABLE": 0}
+
+
+class Load:
+    """One thread: call `step` again and again. Every random choice comes from `rng`."""
+
+    def __init__(self, pipeline, rng, kinds=KINDS, repeats=0.05):
+        self.pipeline, self.rng, self.repeats = pipeline, rng, repeats
+        self.kinds, self.weights = list(kinds), [kind[0] for kind in kinds.values()]
+        pipeline.create_target("handler", partitions=4)
+        pipeline.create_target("small", partitions=2, max_message_bytes=SMALL_MAX)
+        self.readers = [pipeline.reader(pipeline.target(name)) for name in ("handler", "small")]
+        self.plans, self.tasks, self.open = {}, {}, set()
+        self.ahead = []
+
+    def emit(self, kind=None):
+        """A task's first failure."""
+        kind = kind or self.rng.choices(self.kinds, self.weights)[0]
+        number = len(self.plans)
+        task_id = f"{kind}-{number}"
+        _, delay, target, reason = KINDS[kind]
+        key = f"key-{number % 40}".encode() if self.rng.random() < 0.5 else None
+        if kind == "garbage":
+            raw = b"\xc3\x01" + self.rng.randbytes(20) + task_id.encode()
+            self.plans[raw] = Plan(raw, None, None, None, [], reason=reason, attempts=0)
+            self.open.add(raw)
+            self.pipeline.send(raw, key)
+            return raw
+        size = 2 * SMALL_MAX if target == "small" else self.rng.randrange(0, 400)
+        if kind == "bulky":
+            size = 30_000
+        headers = [("traceparent", self.rng.randbytes(8).hex().encode()), ("n", None), ("n", b"")]
+        plan = Plan(
+            task_id, self.pipeline.target(target), key, self.rng.randbytes(size),
+            headers[: self.rng.randrange(4)], delay,
+            None if reason else self.rng.randint(2, 4 if kind == "flaky" else 3),
+            reason, ATTEMPTS.get(reason, 1),
+        )  # fmt: skip
+        self.plans[task_id] = plan
+        self.open.add(task_id)
+        self.tasks[task_id] = {
+            "task_id": task_id,
+            "task_type": TYPES.get(kind, kind),
+            "target": plan.target,
+            "key": key,
+            "payload": plan.payload,
+            "headers": [{"key": name, "value": value} for name, value in headers[: len(plan.headers)]],
+            "attempt": 1,
+            "error": {
+                "class": "Oops", "message": "planned", "causes": [],
+                "category": "INVALID" if kind == "persistent" else None,
+            },
+            "source": "tests",
+            "first_failed_at": None,
+            "failed_at": now_ms(),
+        }  # fmt: skip
+        self.send(self.tasks[task_id])
+        return task_id
+
+    def send(self, task):
+        """Now and then twice, as a producer does that was not sure."""
+        value = contract.single_object(task)
+        key = task["key"] if task["key"] is not None else task["task_id"].encode()
+        for _ in range(2 if self.rng.random() < self.repeats else 1):
+            self.pipeline.send(value, key)
+
+    def handle(self, seconds=0.02):
+        """What came is executed, and fails as planned."""
+        for reader in self.readers:
+            for record in reader.poll(seconds / len(self.readers)):
+                task_id, attempt = header(record, "reprise-task-id"), header(record, "reprise-attempt")
+                plan = self.plans.get(task_id)
+                if plan is None or attempt is None:
+                    continue  # the checker will say so
+                if plan.succeeds_at is not None and int(attempt) >= plan.succeeds_at:
+                    self.open.discard(task_id)
+                    continue
+                headers = [{"key": key, "value": value} for key, value in record.headers]
+                self.send(
+                    self.tasks[task_id]
+                    | {"attempt": int(attempt), "headers": headers, "failed_at": now_ms()}
+                )
+
+    def bury(self):
+        """Closes what the archive has as dead."""
+        for row in self.pipeline.dead_letters():
+            self.open.discard(row["task_id"])
+            self.open.discard(row["raw"])
+
+    def finish(self, timeout=90):
+        """Handles on until every task has ended, or time is up; whatever comes twice comes too."""
+        deadline = time.monotonic() + timeout
+        while self.open and time.monotonic() < deadline:
+            self.handle(0.2)
+            try:
+                self.bury()
+            except psycopg.OperationalError:
+                pass
+        quiet = time.monotonic() + 2
+        while time.monotonic() < quiet:
+            self.handle(0.2)
+        assert self.pipeline.producer.flush(60) == 0
+
+    def history(self):
+        """Everything, read from the start."""
+        pipeline, kafka = self.pipeline, self.pipeline.kafka.bootstrap
+        received = {
+            (r.topic, r.partition, r.offset): r.received_ms for q in self.readers for r in q.records
+        }
+        deliveries = [
+            Delivery(
+                m.topic(), m.partition(), m.offset(), m.key(), m.value(), m.headers() or [],
+                received.get((m.topic(), m.partition(), m.offset())),
+            )
+            for reader in self.readers
+            for m in read_all(kafka, reader.topic)
+        ]  # fmt: skip
+        events = [
+            Event(m.partition(), m.offset(), m.key(), m.value(), read_event(m.value()))
+            for m in read_all(kafka, f"{pipeline.prefix}failed-tasks")
+        ]
+        letters = [
+            Letter(
+                m.partition(), m.offset(), m.key(),
+                contract.times_as_ms(contract.read_dead_letter(m.value())),
+            )
+            for m in read_all(kafka, f"{pipeline.prefix}dead-letter")
+        ]  # fmt: skip
+        with psycopg.connect(pipeline.dsn, row_factory=dict_row) as connection:
+            offsets = connection.execute("select partition, next_offset from archive_offset")
+            archived = {row["partition"]: row["next_offset"] for row in offsets}
+            rows = connection.execute("select * from dead_letter").fetchall()
+        return History(
+            self.plans, events, deliveries, letters, rows, archived, self.ahead, set(received)
+        )
+
+
+def read_event(value):
+    """None for bytes that are no FailedTask."""
+    try:
+        return contract.read_failed_task(value)
+    except (AssertionError, TypeError):
+        return None
+
+
+def read_all(bootstrap, topic, timeout=60):
+    """All committed records of a topic, from its beginning to what is its end now."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "checker",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=timeout).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        messages, left, deadline = [], set(partitions), time.monotonic() + timeout
+        while left:
+            assert time.monotonic() < deadline, f"{topic}: cannot read {left} to the end"
+            for message in consumer.consume(500, 0.05):
+                if message.error() is None:
+                    messages.append(message)
+                elif message.error().code() == -191:  # the partition's end
+                    left.discard(message.partition())
+        return messages
+    finally:
+        consumer.close()

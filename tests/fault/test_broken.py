@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services that are broken on purpose (CMakeLists.txt says how) do what breaks them: the checker must
+catch each. The same is done to the real ones, which must come through."""
+
+import pathlib
+import random
+import time
+
+import psycopg
+import pytest
+from checker import judge
+from load import POLICIES, Load
+from pipeline import BUILD, wait_for
+
+COMMIT_BEFORE, OFFSETS_BEFORE, SETTLED, COPY_BEFORE = 8, 5, 32, 44
+# Members that stand still are soon given up.
+KAFKA = {"session.timeout.ms": 2000, "heartbeat.interval.ms": 300}
+
+
+@pytest.fixture
+def scene(new_pipeline, kafka):
+    """A pipeline in which one service is broken, or none."""
+
+    def make(name, broken, others, kinds=None, repeats=0.0):
+        pipeline = new_pipeline(
+            name,
+            policies=POLICIES,
+            kafka={"bootstrap.servers": kafka.bootstrap, "consumer": KAFKA},
+            delayer={"prepare_ahead": "0ms"},
+        )
+        load = Load(pipeline, random.Random(1), kinds or {"soon": (1,), "brisk": (3,)}, repeats)
+        victim = pipeline.add(name.split("-")[0])
+        if broken:
+            victim.program = BUILD / f"bin/broken-{broken}/reprise-{victim.name}"
+        pipeline.start(*others)
+        return pipeline, load, victim
+
+    return make
+
+
+def emit(load, n):
+    for _ in range(n):
+        load.emit()
+        load.handle(0.01)
+
+
+def until_dead(load, victim, timeout=60):
+    """The load goes on until the victim has died."""
+    deadline = time.monotonic() + timeout
+    while victim.process.poll() is None:
+        assert time.monotonic() < deadline, "the crash point was not reached"
+        emit(load, 1)
+        load.handle(0.05)
+
+
+def stands_still(victim):
+    return pathlib.Path(f"/proc/{victim.process.pid}/stat").read_text().rsplit(")")[1].split()[0] == "T"
+
+
+def until_still(load, victim, timeout=60):
+    deadline = time.monotonic() + timeout
+    while not stands_still(victim):
+        assert time.monotonic() < deadline, "the crash point was not reached"
+        emit(load, 1)
+        load.handle(0.05)
+
+
+def rules(load):
+    faults = judge(load.history())
+    print(faults[:5])
+    return {fault.rule for fault in faults}
+
+
+@pytest.mark.parametrize("broken", [None, "guard"])
+def test_a_repeated_event(scene, broken):
+    pipeline, load, victim = scene("router-repeat", broken, ["delayer", "archiver"], repeats=0.5)
+    victim.start().wait_ready()
+    emit(load, 30)
+    load.finish()
+    # Where the repeat is taken for a failure of its own, it counts as another attempt.
+    assert bool(rules(load) & {"doubled", "attempt"}) == bool(broken)
+
+
+@pytest.mark.parametrize("broken", [None, "transaction"])
+def test_a_router_that_dies_before_its_commit(scene, broken):
+    pipeline, load, victim = scene("router-dies", broken, ["delayer", "archiver"])
+    victim.start(REPRISE_CRASH_POINT=f"{COMMIT_BEFORE}:3")
+    until_dead(load, victim)
+    victim.start().wait_ready()
+    load.finish()
+    assert ("doubled" in rules(load)) == bool(broken)
+
+
+@pytest.mark.parametrize("broken", [None, "frontier"])
+def test_a_delayer_that_dies_among_mixed_delays(scene, broken):
+    pipeline, load, victim = scene("delayer-dies", broken, ["router", "archiver"])
+    victim.start(REPRISE_CRASH_POINT=f"{SETTLED}:20")
+    until_dead(load, victim)
+    victim.start().wait_ready()
+    load.finish()
+    assert ("doubled" in rules(load)) == bool(broken)
+
+
+@pytest.mark.parametrize("broken", [None, "fence"])
+def test_a_delayer_that_comes_back_when_its_place_was_given_away(scene, broken):
+    pipeline, load, victim = scene("delayer-zombie", broken, ["router", "archiver"])
+    victim.start(REPRISE_CRASH_POINT=f"{OFFSETS_BEFORE}:5:S").wait_ready()
+    until_still(load, victim)
+    heir = pipeline.add("delayer").start()
+    # Its own group is what the victim's open transaction cannot hold up: the target's readers wait.
+    wait_for(lambda: sent(heir) >= 5, "the heir to send what the zombie had in hand", 30)
+    victim.process.send_signal(18)
+    load.finish()
+    assert ("doubled" in rules(load)) == bool(broken)
+
+
+def sent(service):
+    """How many re-invocations its log tells of."""
+    return sum(line.count(" sent topic=") for line in service.log.open(errors="replace"))
+
+
+def archived_to(pipeline):
+    with psycopg.connect(pipeline.dsn) as connection:
+        return dict(connection.execute("select partition, next_offset from archive_offset"))
+
+
+@pytest.mark.parametrize("broken", [None, "fence"])
+def test_an_archiver_that_comes_back_when_its_partitions_were_claimed(scene, broken):
+    kinds = {"garbage": (1,), "persistent": (1,)}
+    pipeline, load, victim = scene("archiver-zombie", broken, ["router", "delayer"], kinds)
+    victim.start(REPRISE_CRASH_POINT=f"{COPY_BEFORE}:2:S").wait_ready()
+    until_still(load, victim)
+    emit(load, 30)
+    pipeline.start("archiver")
+    load.finish()
+    before = archived_to(pipeline)
+    victim.process.send_signal(18)
+    went_back, deadline = False, time.monotonic() + 3
+    while not went_back and time.monotonic() < deadline:
+        now = archived_to(pipeline)
+        went_back = any(now[partition] < before[partition] for partition in before)
+    victim.kill()
+    assert went_back == bool(broken)
+    history = load.history()
+    if went_back:
+        history.archived_to = now  # before the next owner mends it
+    assert {fault.rule for fault in judge(history)} == ({"archive"} if broken else set())

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checker on small histories that are made up: a good one, and one for each thing that can go
+wrong. test_broken.py has it on pipelines that really do wrong."""
+
+import copy
+
+import pytest
+from checker import Delivery, Event, History, Letter, Plan, judge
+
+OWN = [("traceparent", b"00-1-2-01"), ("twice", b"a"), ("twice", None)]
+
+
+def event(task_id, attempt, failed_at, offset, headers=OWN):
+    task = {
+        "task_id": task_id, "task_type": "t", "target": "handler", "key": b"k",
+        "payload": b"\0\xff", "headers": [{"key": k, "value": v} for k, v in headers],
+        "attempt": attempt, "source": "s", "first_failed_at": None, "failed_at": failed_at,
+        "error": {"class": "E", "message": "", "category": None, "causes": []},
+    }  # fmt: skip
+    return Event(0, offset, b"k", b"...", task)
+
+
+def delivery(task_id, attempt, due, offset, **changed):
+    headers = OWN + [
+        ("reprise-task-id", task_id.encode()), ("reprise-attempt", str(attempt).encode()),
+        ("reprise-due", str(due).encode()), ("reprise-first-failed-at", b"1000"),
+    ]  # fmt: skip
+    made = Delivery("handler", 0, offset, b"k", b"\0\xff", headers, due + 3)
+    return made._replace(**changed)
+
+
+def letter(of, offset, reason="EXHAUSTED", attempts=2):
+    body = {
+        "task": of.task, "raw": None if of.task else of.value, "reason": reason, "detail": None,
+        "category": "UNKNOWN", "policy": "p", "attempts": attempts, "decided_at": 5000,
+        "topic": "failed-tasks", "partition": 0, "offset": of.offset,
+    }  # fmt: skip
+    return Letter(0, offset, b"k", body)
+
+
+def row(l):
+    body, task = l.letter, l.letter["task"] or {}
+    names = ("task_id", "task_type", "target", "payload", "attempt", "source")
+    return {name: task.get(name) for name in names} | {
+        "record_partition": l.partition, "record_offset": l.offset, "record_key": l.key,
+        "reason": body["reason"], "detail": None, "category": "UNKNOWN", "policy": "p",
+        "attempts": body["attempts"], "raw": body["raw"], "source_topic": "failed-tasks",
+        "source_partition": 0, "source_offset": body["offset"], "task_key": task.get("key"),
+        "header_keys": [h["key"] for h in task.get("headers", [])],
+        "header_values": [h["value"] for h in task.get("headers", [])],
+    }  # fmt: skip
+
+
+def good():
+    """One task succeeds at its third execution, one dies after its second, one is no task at all."""
+    ours = [("reprise-attempt", b"2")]
+    plan = {"target": "handler", "key": b"k", "payload": b"\0\xff", "headers": OWN}
+    lives = [event("lives", 1, 1000, 0), event("lives", 2, 3000, 2, OWN + ours)]
+    dies = [event("dies", 1, 1000, 1), event("dies", 2, 3500, 3, OWN + ours)]
+    noise = Event(0, 4, None, b"noise", None)
+    letters = [letter(dies[1], 0), letter(noise, 1, "UNDECODABLE", 0)]
+    deliveries = [
+        delivery("lives", 2, 2000, 0), delivery("dies", 2, 2000, 1), delivery("lives", 3, 4000, 2),
+    ]  # fmt: skip
+    return History(
+        plans={
+            "lives": Plan("lives", **plan, min_delay_ms=1000, succeeds_at=3),
+            "dies": Plan("dies", **plan, min_delay_ms=1000, reason="EXHAUSTED", attempts=2),
+            b"noise": Plan(b"noise", None, None, None, [], reason="UNDECODABLE", attempts=0),
+        },
+        events=lives + dies + [noise],
+        deliveries=deliveries,
+        letters=letters,
+        rows=[row(l) for l in letters],
+        archived_to={0: 2},
+        seen={("handler", 0, offset) for offset in range(3)},
+    )
+
+
+def rules(history):
+    return {fault.rule for fault in judge(history)}
+
+
+def without_header(d, name):
+    return d._replace(headers=[(k, v) for k, v in d.headers if k != name])
+
+
+def test_a_good_history_has_no_faults():
+    assert judge(good()) == []
+
+
+def lose_delivery(h):
+    h.deliveries.pop()
+    h.seen.remove(("handler", 0, 2))
+
+
+def double_delivery(h):
+    h.deliveries.append(h.deliveries[0]._replace(offset=9))
+
+
+def deliver_and_bury(h):
+    h.letters.append(letter(h.events[0], 2))
+    h.rows.append(row(h.letters[-1]))
+    h.archived_to[0] = 3
+
+
+def lose_letter(h):
+    h.letters.pop(0)
+    h.rows.pop(0)
+
+
+def double_letter(h):
+    h.letters.append(h.letters[0]._replace(offset=2))
+    h.rows.append(row(h.letters[-1]))
+    h.archived_to[0] = 3
+
+
+def lose_noise(h):
+    h.letters.pop(1)
+    h.rows.pop(1)
+
+
+def skip_attempt(h):
+    h.deliveries[2] = delivery("lives", 4, 4000, 2)
+
+
+def repeat_attempt(h):
+    h.deliveries[2] = delivery("lives", 2, 4000, 2)
+
+
+def count_wrong(h):
+    h.letters[0].letter["attempts"] = h.rows[0]["attempts"] = 3
+
+
+def read_before_due(h):
+    h.deliveries[0] = h.deliveries[0]._replace(received_ms=1999)
+
+
+def due_before_delay(h):
+    h.deliveries[0] = delivery("lives", 2, 1999, 0)
+
+
+def change_payload(h):
+    h.deliveries[0] = h.deliveries[0]._replace(value=b"\0\xfe")
+
+
+def change_key(h):
+    h.deliveries[0] = h.deliveries[0]._replace(key=None)
+
+
+def reorder_headers(h):
+    headers = h.deliveries[0].headers
+    h.deliveries[0] = h.deliveries[0]._replace(headers=headers[2::-1] + headers[3:])
+
+
+def pile_up_headers(h):
+    headers = h.deliveries[2].headers
+    h.deliveries[2] = h.deliveries[2]._replace(headers=headers + [("reprise-attempt", b"2")])
+
+
+def leave_out_due(h):
+    h.deliveries[0] = without_header(h.deliveries[0], "reprise-due")
+
+
+def forget_first_failure(h):
+    d = without_header(h.deliveries[2], "reprise-first-failed-at")
+    h.deliveries[2] = d._replace(headers=d.headers + [("reprise-first-failed-at", b"3000")])
+
+
+def wrong_topic(h):
+    h.deliveries[0] = h.deliveries[0]._replace(topic="elsewhere")
+    h.seen.clear()
+
+
+def change_letter(h):
+    h.letters[0].letter["task"] = h.letters[0].letter["task"] | {"payload": b"!"}
+    h.rows[0]["payload"] = b"!"
+
+
+def wrong_reason(h):
+    h.letters[0].letter["reason"] = h.rows[0]["reason"] = "OTHER"
+
+
+def lose_row(h):
+    h.rows.pop()
+
+
+def double_row(h):
+    h.rows.append(h.rows[0])
+
+
+def invent_row(h):
+    h.rows.append(h.rows[0] | {"record_offset": 7})
+
+
+def change_row(h):
+    h.rows[0]["task_key"] = b"x"
+
+
+def set_archive_back(h):
+    h.archived_to[0] = 1
+
+
+def vanish(h):
+    h.seen.add(("handler", 0, 3))
+
+
+def never_end(h):
+    lose_delivery(h)
+    h.events.pop(1)
+
+
+@pytest.mark.parametrize(
+    "spoil, rule",
+    [
+        (lose_delivery, "lost"), (lose_letter, "lost"), (lose_noise, "lost"),
+        (double_delivery, "doubled"), (double_letter, "doubled"), (deliver_and_bury, "doubled"),
+        (skip_attempt, "attempt"), (repeat_attempt, "doubled"), (count_wrong, "attempt"),
+        (read_before_due, "early"), (due_before_delay, "early"),
+        (change_payload, "altered"), (change_key, "altered"), (reorder_headers, "altered"),
+        (pile_up_headers, "altered"), (leave_out_due, "altered"),
+        (forget_first_failure, "altered"), (wrong_topic, "altered"), (change_letter, "altered"),
+        (never_end, "end"), (wrong_reason, "end"),
+        (lose_row, "archive"), (double_row, "archive"), (invent_row, "archive"),
+        (change_row, "archive"), (set_archive_back, "archive"), (vanish, "vanished"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_found(spoil, rule):
+    history = copy.deepcopy(good())
+    spoil(history)
+    assert rule in rules(history)
+
+
+def test_a_clock_that_was_ahead_excuses_as_much_and_no_more():
+    history = good()
+    read_before_due(history)
+    history.ahead = [(1900, 2100, 1)]
+    assert judge(history) == []
+    history.deliveries[0] = history.deliveries[0]._replace(received_ms=1998)
+    assert rules(history) == {"early"}
+
+
+def test_an_event_that_is_said_twice_leads_to_one_re_invocation():
+    history = good()
+    history.events.append(history.events[0]._replace(offset=9))
+    assert judge(history) == []
+    double_delivery(history)
+    assert "doubled" in rules(history)
