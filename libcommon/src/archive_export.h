@@ -2,16 +2,13 @@
 #ifndef REPRISE_ARCHIVE_EXPORT_H
 #define REPRISE_ARCHIVE_EXPORT_H
 
+#include "archive_json.h"
 #include "db.h"
 
 /* Dead letters as JSON lines in a file, which is there whole or not at all: it is written beside
  * its name, as NAME.part, and takes the name when all of it is on the disk. A NAME that ends in
- * .zst is compressed with zstd. */
+ * .gz or .zst is compressed. "-" is stdout. */
 struct rp_export;
-
-/* A dead letter `d` of the view archive as one JSON object, in SQL. `task` is the FailedTask as its
- * plain JSON framing has it, bytes in base64. */
-extern const char rp_archive_json[];
 
 /* Fails with RP_E_INVALID where there is a file of this name already, and where another process is
  * writing one. What an earlier process left of it unfinished is overwritten. */

@@ -52,6 +52,11 @@
     POINT(63, purge_committed, "retention")                                                        \
     POINT(64, statistics_taken, "retention")                                                       \
     POINT(65, day_exported, "retention")                                                           \
+    /* dlq discard, dlq import. */                                                                 \
+    POINT(70, discard_changed, "dlq")                                                              \
+    POINT(71, discard_committed, "dlq")                                                            \
+    POINT(72, import_added, "dlq")                                                                 \
+    POINT(73, import_committed, "dlq")                                                             \
     /* Replay. */                                                                                  \
     POINT(80, replay_plan_before, "replay-plan")                                                   \
     POINT(81, replay_plan_after, "replay-plan")                                                    \

@@ -86,7 +86,8 @@ extern const struct cli_command cmd_topics_apply, cmd_topics_check;
 extern const struct cli_command cmd_db_migrate, cmd_db_check;
 extern const struct cli_command cmd_fail;
 extern const struct cli_command cmd_dlq_list, cmd_dlq_groups, cmd_dlq_show, cmd_dlq_stats;
-extern const struct cli_command cmd_dlq_count, cmd_help;
+extern const struct cli_command cmd_dlq_count, cmd_dlq_tail, cmd_dlq_discard, cmd_dlq_purge;
+extern const struct cli_command cmd_dlq_export, cmd_dlq_import, cmd_help;
 extern const struct cli_command cmd_dlq_replay;
 extern const struct cli_command cmd_replay_list, cmd_replay_show, cmd_replay_pause,
     cmd_replay_resume;

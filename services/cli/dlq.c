@@ -42,6 +42,13 @@ int dlq_failed(struct dlq *d, const struct rp_error *err)
     return err->cls == RP_POISON ? CLI_USAGE : CLI_FAILED;
 }
 
+int dlq_no_hurry(struct dlq *d, int64_t timeout_ms, struct rp_error *err)
+{
+    return rp_db_set_timeout(d->db, timeout_ms, err) != 0
+               ? -1
+               : rp_db_script(d->db, "SET statement_timeout = 0", err);
+}
+
 static int connected(const struct cli_args *args, struct rp_db *db, void *opaque)
 {
     struct run *r = opaque;

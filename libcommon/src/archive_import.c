@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "archive_import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "archive_json.h"
+#include "audit.h"
+#include "crash_point.h"
+
+/* A batch has so many lines at most, and ends with the one that makes it this large. */
+#define BATCH       500
+#define BATCH_BYTES ((size_t)4 << 20)
+
+struct run {
+    struct rp_db *db;
+    const struct rp_import *p;
+    struct rp_import_progress *progress;
+    int64_t audit;
+    struct rp_buf text; /* the batch's lines, each terminated */
+    size_t begins[BATCH];
+    int64_t numbers[BATCH];
+    int n;
+};
+
+static const char *line(const struct run *r, int i)
+{
+    return (const char *)r->text.data + r->begins[i];
+}
+
+/* Appends a line as one more element of an array's text. */
+static int append_element(struct rp_buf *array, const char *text, struct rp_error *err)
+{
+    if (rp_buf_append(array, array->len == 0 ? "{\"" : ",\"", 2, err) != 0)
+        return -1;
+    for (size_t n; *text != '\0'; text += n) {
+        n = strcspn(text, "\"\\");
+        if (n > 0 ? rp_buf_append(array, text, n, err) != 0
+                  : rp_buf_append(array, (char[]){'\\', *text}, 2, err) != 0)
+            return -1;
+        n = n > 0 ? n : 1;
+    }
+    return rp_buf_append(array, "\"", 1, err);
+}
+
+/* Makes sure of the days, and that the archiver gives out no id that comes with the lines. */
+static const char prepare_days[] =
+    "SELECT dead_letter_add_day(day) FROM (SELECT DISTINCT"
+    " ((line::jsonb->>'dead_at')::timestamptz AT TIME ZONE 'UTC')::date AS day"
+    " FROM unnest($1::text[]) AS l (line)) AS days"
+    " WHERE day IS NOT NULL AND day NOT IN (SELECT d.day FROM dead_letter_day AS d)";
+
+/* The sequence goes on while this looks at it, but never by so much. */
+static const char prepare_ids[] =
+    "SELECT CASE WHEN most > last_value + 10000 THEN setval('dead_letter_id_seq', most)"
+    " WHEN most > last_value THEN (SELECT max(nextval('dead_letter_id_seq'))"
+    "  FROM generate_series(last_value, most)) END"
+    " FROM dead_letter_id_seq, (SELECT max((line::jsonb->>'id')::bigint) AS most"
+    " FROM unnest($1::text[]) AS l (line)"
+    " WHERE (line::jsonb->>'id')::bigint <= 9000000000000000) AS ids";
+
+static int insert(struct run *r, const char *array, struct rp_error *err)
+{
+    const char *values[] = {array};
+    PGresult *result;
+    if (rp_db_query(r->db, prepare_days, 1, values, NULL, err) != 0 ||
+        rp_db_query(r->db, prepare_ids, 1, values, NULL, err) != 0 ||
+        rp_db_script(r->db, "BEGIN; SELECT dead_letter_keep()", err) != 0 ||
+        rp_db_query(r->db, rp_archive_json_insert, 1, values, &result, err) != 0)
+        return -1;
+    int64_t n = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    int64_t added = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+    int64_t renumbered = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
+    PQclear(result);
+    RP_CRASH_POINT(import_added);
+    if ((added > 0 && rp_audit_add(r->db, r->audit, added, err) != 0) ||
+        rp_db_script(r->db, "COMMIT", err) != 0)
+        return -1;
+    r->progress->added += added;
+    r->progress->known += n - added;
+    r->progress->renumbered += renumbered;
+    RP_CRASH_POINT(import_committed);
+    return 0;
+}
+
+/* The lines from `from` on, `n` of them, in one transaction; what fails leaves nothing. */
+static int insert_lines(struct run *r, int from, int n, struct rp_error *err)
+{
+    struct rp_buf array = {0};
+    int failed = 0;
+    for (int i = from; failed == 0 && i < from + n; i++)
+        failed = append_element(&array, line(r, i), err);
+    if (failed == 0)
+        failed = rp_buf_append(&array, "}", 2, err); /* with its terminator */
+    if (failed == 0)
+        failed = insert(r, (const char *)array.data, err);
+    rp_buf_clear(&array);
+    if (failed != 0 && rp_db_alive(r->db) && rp_db_script(r->db, "ROLLBACK", NULL) != 0)
+        err->cls = RP_RETRIABLE; /* the connection is gone now */
+    return failed;
+}
+
+static void tell(struct run *r, int64_t number, const char *why)
+{
+    r->progress->bad++;
+    r->p->bad(r->p->opaque, number, why);
+}
+
+/* What the database refuses as a whole is halved until it is one line. */
+static int insert_or_tell(struct run *r, int from, int n, struct rp_error *err)
+{
+    if (n == 0 || insert_lines(r, from, n, err) == 0)
+        return 0;
+    if (err->cls != RP_POISON || !rp_db_alive(r->db))
+        return -1;
+    if (n == 1) {
+        tell(r, r->numbers[from], err->text);
+        return 0;
+    }
+    return insert_or_tell(r, from, n / 2, err) != 0
+               ? -1
+               : insert_or_tell(r, from + n / 2, n - n / 2, err);
+}
+
+static int keep(struct run *r, struct rp_bytes text, struct rp_error *err)
+{
+    if (memchr(text.data, '\0', text.len) != NULL) {
+        tell(r, r->progress->lines, "it has a NUL in it");
+        return 0;
+    }
+    r->begins[r->n] = r->text.len;
+    r->numbers[r->n] = r->progress->lines;
+    if (rp_buf_append(&r->text, text.data, text.len, err) != 0 ||
+        rp_buf_append(&r->text, "", 1, err) != 0)
+        return -1;
+    r->n++;
+    return 0;
+}
+
+static int read_batch(struct run *r, struct rp_lines *lines, bool *more, struct rp_error *err)
+{
+    struct rp_bytes text;
+    r->text.len = 0;
+    r->n = 0;
+    while (r->n < BATCH && r->text.len < BATCH_BYTES) {
+        if (rp_lines_next(lines, &text, more, err) != 0)
+            return -1;
+        if (!*more)
+            return 0;
+        r->progress->lines++;
+        if (text.len > 0 && keep(r, text, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* What was read before the file turned out to be damaged goes in as well. */
+static int import(struct run *r, struct rp_lines *lines, struct rp_error *err)
+{
+    bool more = true;
+    while (more && r->p->go_on(r->p->opaque, r->progress)) {
+        struct rp_error damage;
+        int failed = read_batch(r, lines, &more, &damage);
+        if (insert_or_tell(r, 0, r->n, err) != 0)
+            return -1;
+        if (failed != 0) {
+            *err = damage;
+            return -1;
+        }
+    }
+    return more ? 0 : rp_audit_finish(r->db, r->audit, err);
+}
+
+int rp_import_run(struct rp_db *db, struct rp_lines *lines, const struct rp_import *p,
+                  struct rp_import_progress *out, struct rp_error *err)
+{
+    const struct rp_audit audit = {
+        .action = "import", .actor = p->actor, .reason = p->reason, .file = p->file};
+    struct run *r = calloc(1, sizeof *r);
+    *out = (struct rp_import_progress){0};
+    if (r == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for an import");
+    *r = (struct run){.db = db, .p = p, .progress = out};
+    int failed = rp_audit_begin(db, &audit, &r->audit, err);
+    if (failed == 0)
+        failed = import(r, lines, err);
+    rp_buf_clear(&r->text);
+    free(r);
+    return failed;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "dlq.h"
+#include "progress.h"
+#include "purge.h"
+
+#define TIMEOUT_MS INT64_C(3600000)
+
+static bool show_progress(void *opaque, const struct rp_purge_progress *progress)
+{
+    struct progress *p = opaque;
+    p->total = progress->matched;
+    return progress_show(p, progress->exported);
+}
+
+static int export(struct dlq *d)
+{
+    struct rp_error err;
+    struct progress shown;
+    struct rp_query where = {0};
+    struct rp_purge_progress progress = {0};
+    const char *path = d->args->n_positional == 0 ? "-" : d->args->positional[0];
+    const struct rp_purge all = {
+        .where = &where, .export_path = path, .go_on = show_progress, .opaque = &shown};
+    char count[RP_UNIT_TEXT];
+    dlq_add_filter(d, &where);
+    progress_begin(&shown, "exported", 0);
+    int failed = dlq_no_hurry(d, TIMEOUT_MS, &err);
+    if (failed == 0)
+        failed = rp_purge_export(d->db, &all, &progress, &err);
+    progress_end(&shown);
+    rp_query_clear(&where);
+    if (failed != 0)
+        return dlq_failed(d, &err);
+    (void)fprintf(strcmp(path, "-") == 0 ? stderr : stdout, "exported %s dead letter%s\n",
+                  dlq_count_text(progress.exported, count), progress.exported == 1 ? "" : "s");
+    return progress.exported > 0 ? CLI_OK : CLI_NOTHING;
+}
+
+static int run(const struct cli_args *args)
+{
+    return dlq_run(args, export);
+}
+
+static const struct cli_option options[] = {FILTER_OPTIONS, {0}};
+
+const struct cli_command cmd_dlq_export = {
+    .group = "dlq",
+    .name = "export",
+    .positional = "[FILE]",
+    .max_positional = 1,
+    .summary = "Writes dead letters to a file, as JSON lines.",
+    .about =
+        "All that is known of each, one a line, the oldest first; `dlq import` reads it back.\n"
+        "A FILE that ends in .gz or .zst is compressed; without FILE it is stdout. FILE is\n"
+        "there whole or not at all, and one that is there already is left as it is.",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "archive_json.h"
+#include "clock.h"
+#include "dlq.h"
+#include "progress.h"
+#include "term.h"
+
+#define EVERY_MS 500
+/* An id is drawn before its row can be seen: rows may come behind those of higher ids, by as long
+ * as the archiver's transaction takes. */
+#define LATE_MS 15000
+#define MOST    1000 /* rows a question */
+
+/* Ids seen lately, ascending. What is not above `low` is not asked for any more: the highest id
+ * that there was a while ago. */
+struct tail {
+    int64_t low, next_low, next_mono_ms;
+    int64_t *seen;
+    size_t n, room;
+};
+
+static int compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool add_seen(struct tail *t, int64_t id)
+{
+    if (t->n == t->room) {
+        size_t room = t->room == 0 ? 1024 : 2 * t->room;
+        int64_t *seen = realloc(t->seen, room * sizeof *seen);
+        if (seen == NULL)
+            return false;
+        t->seen = seen;
+        t->room = room;
+    }
+    t->seen[t->n++] = id;
+    return true;
+}
+
+static int raise_low(struct dlq *d, struct tail *t)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    size_t old = 0;
+    if (rp_mono_ms() < t->next_mono_ms)
+        return CLI_OK;
+    rp_query_add(&q, "SELECT coalesce(max(id), 0) FROM dead_letter");
+    int code = dlq_query_ask(d, &q, &result);
+    if (code != CLI_OK)
+        return code;
+    t->low = t->next_low > t->low ? t->next_low : t->low;
+    t->next_low = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    t->next_mono_ms = rp_mono_ms() + LATE_MS;
+    PQclear(result);
+    while (old < t->n && t->seen[old] <= t->low)
+        old++;
+    t->n -= old;
+    for (size_t i = 0; i < t->n; i++)
+        t->seen[i] = t->seen[i + old];
+    return CLI_OK;
+}
+
+static void print_line(const struct dlq *d, const PGresult *r, int row)
+{
+    struct rp_buf line = {0};
+    size_t width = term_width(stdout);
+    if (d->form == DLQ_FORM_JSON) {
+        dlq_print_json(stdout, r, row);
+        return;
+    }
+    (void)term_line(&line, rp_str(PQgetvalue(r, row, 0)), width > 0 ? width : SIZE_MAX);
+    (void)printf("%.*s\n", (int)line.len, line.data == NULL ? "" : (char *)line.data);
+    rp_buf_clear(&line);
+}
+
+static void add_question(struct dlq *d, struct rp_query *q, const struct tail *t)
+{
+    rp_query_add(q, "SELECT ");
+    rp_query_add(q, d->form == DLQ_FORM_JSON
+                        ? rp_archive_json
+                        : "d.id || '  ' || to_char(d.dead_at, 'YYYY-MM-DD HH24:MI:SS') || '  ' ||"
+                          " d.reason || '  ' || coalesce(d.task_type, '-') || '  ' ||"
+                          " coalesce(d.task_id, '-') || '  ' || coalesce(d.error_class || ': ' ||"
+                          " left(d.error_message, 300), left(d.detail, 300), '')");
+    rp_query_add(q, ", d.id FROM archive AS d WHERE d.id > ");
+    rp_query_param_int(q, t->low);
+    rp_query_add(q, " AND d.id <> ALL (");
+    struct rp_buf ids = {0};
+    for (size_t i = 0; i < t->n; i++) {
+        char text[RP_UNIT_TEXT];
+        const char *id = rp_format_int(t->seen[i], text);
+        if (rp_buf_append(&ids, i == 0 ? "{" : ",", 1, NULL) != 0 ||
+            rp_buf_append(&ids, id, strlen(id), NULL) != 0)
+            q->failed = true;
+    }
+    if (rp_buf_append(&ids, t->n == 0 ? "{}" : "}", t->n == 0 ? 3 : 2, NULL) != 0)
+        q->failed = true;
+    if (!q->failed)
+        rp_query_param(q, (const char *)ids.data);
+    rp_buf_clear(&ids);
+    rp_query_add(q, "::bigint[]) AND ");
+    dlq_add_filter(d, q);
+    rp_query_add(q, " ORDER BY d.id LIMIT ");
+    rp_query_param_int(q, MOST);
+}
+
+/* Prints what is new; `*n` is how many. */
+static int look(struct dlq *d, struct tail *t, int *n)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    add_question(d, &q, t);
+    int code = dlq_query_ask(d, &q, &result);
+    if (code != CLI_OK)
+        return code;
+    *n = PQntuples(result);
+    for (int row = 0; row < *n && code == CLI_OK; row++) {
+        int64_t id = strtoll(PQgetvalue(result, row, 1), NULL, 10);
+        print_line(d, result, row);
+        code = add_seen(t, id) ? CLI_OK : CLI_FAILED;
+    }
+    PQclear(result);
+    if (t->n > 0)
+        qsort(t->seen, t->n, sizeof *t->seen, compare);
+    return code == CLI_OK ? raise_low(d, t) : code;
+}
+
+/* The id behind which all is new; --lines says how many there may be before. */
+static int begin(struct dlq *d, int64_t lines, struct tail *t)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    rp_query_add(&q,
+                 "SELECT coalesce((SELECT min(id) - 1 FROM (SELECT d.id FROM archive AS d WHERE ");
+    dlq_add_filter(d, &q);
+    rp_query_add(&q, " ORDER BY d.id DESC LIMIT ");
+    rp_query_param_int(&q, lines);
+    rp_query_add(&q, ") AS l), (SELECT max(id) FROM dead_letter), 0)");
+    int code = dlq_query_ask(d, &q, &result);
+    if (code != CLI_OK)
+        return code;
+    t->low = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return CLI_OK;
+}
+
+static int tail(struct dlq *d)
+{
+    struct tail t = {0};
+    struct progress p;
+    int64_t lines = dlq_number(d->args, "lines", 10);
+    int n = 0, code = lines == 0 ? CLI_USAGE : begin(d, lines, &t);
+    progress_begin(&p, "", 0);
+    while (code == CLI_OK && !progress_stopped()) {
+        code = look(d, &t, &n);
+        if (code == CLI_OK && fflush(stdout) != 0)
+            break; /* nobody reads any more */
+        if (n < MOST && !progress_stopped())
+            (void)nanosleep(&(struct timespec){.tv_nsec = EVERY_MS * 1000000L}, NULL);
+    }
+    free(t.seen);
+    return code;
+}
+
+static int run(const struct cli_args *args)
+{
+    return dlq_run(args, tail);
+}
+
+static const struct cli_option options[] = {
+    FILTER_OPTIONS,
+    DLQ_FORMAT_OPTION,
+    {.name = "lines", .value = "N", .help = "so many to begin with (default: 10)"},
+    {0},
+};
+
+const struct cli_command cmd_dlq_tail = {
+    .group = "dlq",
+    .name = "tail",
+    .summary = "Prints new dead letters as they come, until Ctrl-C.",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dlq_act.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "consent.h"
+#include "dead_letter.h"
+#include "progress.h"
+#include "term.h"
+
+#define GROUPS_SHOWN 10
+#define MAX_LINE     100
+
+/* A filter that was forgotten must not mean all, and the word of a filter no reason. */
+static int check(struct dlq *d, const char *verb)
+{
+    const char *reason = cli_value(d->args, "reason");
+    if (rp_filter_is_empty(d->filter)) {
+        cli_error("say which dead letters to %s; --where all means all", verb);
+        return CLI_USAGE;
+    }
+    for (int i = 0; reason != NULL && i < RP_N_REASONS; i++)
+        if (strcasecmp(reason, rp_reason_name((enum rp_reason)i)) == 0) {
+            cli_error("--reason says why you %s them; --" FILTER_REASON_TO_ACT
+                      " picks those that died for a reason",
+                      verb);
+            return CLI_USAGE;
+        }
+    if (cli_value(d->args, "dry-run") == NULL && (reason == NULL || *reason == '\0')) {
+        cli_error("--reason is required: it says in the audit why you %s them", verb);
+        return CLI_USAGE;
+    }
+    return CLI_OK;
+}
+
+static int ask_now(struct dlq *d, struct dlq_act *a)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    rp_query_add(&q, "SELECT clock_timestamp()");
+    int code = dlq_query_ask(d, &q, &result);
+    if (code != CLI_OK)
+        return code;
+    (void)snprintf(a->now, sizeof a->now, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return CLI_OK;
+}
+
+static int ask_groups(struct dlq *d, PGresult **out)
+{
+    struct rp_query q = {0};
+    rp_query_add(&q, "SELECT sum(g.n)::bigint, sum(sum(g.n)) OVER ()::bigint,"
+                     " (count(*) OVER ())::bigint, lpad(to_hex(g.fingerprint), 16, '0'),"
+                     " coalesce(e.task_type || ': ', '') || coalesce(e.error_class || ': ', '')"
+                     "  || left(coalesce(e.message, ''), 300) FROM ");
+    dlq_add_counts(d, &q);
+    rp_query_add(&q, " AS g LEFT JOIN error_group AS e ON e.fingerprint = g.fingerprint"
+                     " GROUP BY g.fingerprint, e.task_type, e.error_class, e.message"
+                     " HAVING sum(g.n) > 0 ORDER BY 1 DESC, g.fingerprint LIMIT 10");
+    return dlq_query_ask(d, &q, out);
+}
+
+static void print_groups(const PGresult *r, const struct dlq_act *a)
+{
+    char count[RP_UNIT_TEXT];
+    int64_t groups = strtoll(PQgetvalue(r, 0, 2), NULL, 10);
+    (void)printf("%s dead letter%s of %s group%s\n", dlq_count_text(a->count, count),
+                 a->count == 1 ? "" : "s", PQgetvalue(r, 0, 2), groups == 1 ? "" : "s");
+    for (int row = 0; row < PQntuples(r); row++) {
+        struct rp_buf line = {0};
+        (void)term_line(&line, rp_str(PQgetvalue(r, row, 4)), MAX_LINE);
+        (void)printf(
+            "%12s  %s  %.*s\n", dlq_count_text(strtoll(PQgetvalue(r, row, 0), NULL, 10), count),
+            PQgetvalue(r, row, 3), (int)line.len, line.data == NULL ? "" : (char *)line.data);
+        rp_buf_clear(&line);
+    }
+    if (groups > GROUPS_SHOWN)
+        (void)printf("%12s  and %d groups more\n", "", (int)(groups - GROUPS_SHOWN));
+}
+
+static int show(struct dlq *d, struct dlq_act *a)
+{
+    PGresult *result;
+    int code = ask_groups(d, &result);
+    if (code != CLI_OK)
+        return code;
+    if (PQntuples(result) > 0) {
+        a->count = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+        print_groups(result, a);
+    }
+    PQclear(result);
+    if (a->count > 0)
+        return CLI_OK;
+    cli_error("nothing matched");
+    return CLI_NOTHING;
+}
+
+static int ask(struct dlq *d, const char *verb, const struct dlq_act *a)
+{
+    char question[128], count[RP_UNIT_TEXT];
+    (void)snprintf(question, sizeof question, "%s %s dead letter%s?", verb,
+                   dlq_count_text(a->count, count), a->count == 1 ? "" : "s");
+    return consent_ask(d->args, question);
+}
+
+int dlq_act_begin(struct dlq *d, const char *verb, const char *only, struct dlq_act *out,
+                  bool *done)
+{
+    struct rp_error err;
+    *out =
+        (struct dlq_act){.actor = consent_actor(d->args), .reason = cli_value(d->args, "reason")};
+    *done = false;
+    int code = check(d, verb);
+    if (code == CLI_OK && rp_filter_where(d->filter, only, &err) != 0)
+        return dlq_failed(d, &err);
+    if (code == CLI_OK && (out->filter = filter_text(d->filter)) == NULL)
+        code = CLI_FAILED;
+    if (code == CLI_OK)
+        code = ask_now(d, out);
+    if (code == CLI_OK)
+        code = show(d, out);
+    if (code == CLI_OK && cli_value(d->args, "dry-run") != NULL) {
+        *done = true;
+        return CLI_OK;
+    }
+    return code == CLI_OK ? ask(d, verb, out) : code;
+}
+
+void dlq_act_clear(struct dlq_act *a)
+{
+    free(a->filter);
+}
+
+int dlq_act_end(struct dlq *d, const struct dlq_act *a, const char *did, int64_t n, int failed,
+                const struct rp_error *err)
+{
+    char count[RP_UNIT_TEXT], all[RP_UNIT_TEXT];
+    int code = failed == 0 ? CLI_OK : dlq_failed(d, err);
+    bool stopped = failed == 0 && progress_stopped() && n < a->count;
+    if (n > 0 || failed == 0)
+        (void)printf("%s %s dead letter%s\n", did, dlq_count_text(n, count), n == 1 ? "" : "s");
+    if (failed != 0 || stopped)
+        cli_error("%s %s of %s; run it again for the rest", did, dlq_count_text(n, count),
+                  dlq_count_text(a->count, all));
+    if (stopped || (code != CLI_OK && n > 0))
+        return CLI_PARTLY;
+    return code;
+}
