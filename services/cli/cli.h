@@ -17,6 +17,13 @@ enum cli_exit {
     CLI_REFUSED = 6, /* nobody said yes to it */
 };
 
+/* What --help and the man pages say of them; ends with a NULL text. */
+struct cli_exit_code {
+    enum cli_exit code;
+    const char *text;
+};
+extern const struct cli_exit_code cli_exit_codes[];
+
 struct cli_option {
     const char *name;  /* without the dashes: "success" */
     const char *value; /* the placeholder: "P"; "P...": any number of them; NULL: a switch */
@@ -52,6 +59,7 @@ struct cli_command {
     const char *summary;                     /* one line */
     const char *about;                       /* paragraphs for --help; may be NULL */
     const struct cli_option *options;        /* NULL: none */
+    bool hidden;                             /* is for the build, and shown nowhere */
     int (*run)(const struct cli_args *args); /* returns an exit code */
 };
 
@@ -80,11 +88,15 @@ struct rp_config *cli_config_load(const struct cli_args *args);
 /* Prints "reprise: ..." on stderr, as one line that is safe for a terminal. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* All commands, in the order of --help. Ends with NULL. In main.c. */
+extern const struct cli_command *const cli_commands[];
+
 /* Each is defined in its cmd_*.c and listed in main.c. */
 extern const struct cli_command cmd_policy_explain, cmd_policy_check;
 extern const struct cli_command cmd_topics_apply, cmd_topics_check;
 extern const struct cli_command cmd_db_migrate, cmd_db_check;
 extern const struct cli_command cmd_fail;
+extern const struct cli_command cmd_completion, cmd_man;
 extern const struct cli_command cmd_dlq_list, cmd_dlq_groups, cmd_dlq_show, cmd_dlq_stats;
 extern const struct cli_command cmd_dlq_count, cmd_dlq_tail, cmd_dlq_discard, cmd_dlq_purge;
 extern const struct cli_command cmd_dlq_export, cmd_dlq_import, cmd_help;

@@ -7,14 +7,23 @@ static const char common_options[] =
     "  -c, --config FILE    the configuration (default: $REPRISE_CONFIG, else reprise.yaml)\n"
     "  -h, --help           print this, and exit\n";
 
-static const char exit_codes[] = "Exit codes:\n"
-                                 "  0  done\n"
-                                 "  1  the broker, the database or the system said no\n"
-                                 "  2  bad arguments or a bad configuration\n"
-                                 "  3  a check found something\n"
-                                 "  4  nothing matched\n"
-                                 "  5  some of it was done\n"
-                                 "  6  nobody said yes to it\n";
+const struct cli_exit_code cli_exit_codes[] = {
+    {CLI_OK, "done"},
+    {CLI_FAILED, "the broker, the database or the system said no"},
+    {CLI_USAGE, "bad arguments or a bad configuration"},
+    {CLI_FAULTS, "a check found something"},
+    {CLI_NOTHING, "nothing matched"},
+    {CLI_PARTLY, "some of it was done"},
+    {CLI_REFUSED, "nobody said yes to it"},
+    {CLI_OK, NULL},
+};
+
+static void print_exit_codes(FILE *out)
+{
+    (void)fputs("Exit codes:\n", out);
+    for (const struct cli_exit_code *e = cli_exit_codes; e->text != NULL; e++)
+        (void)fprintf(out, "  %d  %s\n", e->code, e->text);
+}
 
 static int option_text(const struct cli_option *o, char *out, size_t size)
 {
@@ -47,7 +56,8 @@ void cli_help_command(FILE *out, const struct cli_command *c)
         (void)fprintf(out, "%s\n\n", c->about);
     (void)fputs("Options:\n", out);
     print_options(out, c->options);
-    (void)fprintf(out, "%s\n%s", common_options, exit_codes);
+    (void)fprintf(out, "%s\n", common_options);
+    print_exit_codes(out);
 }
 
 static void print_command(FILE *out, const struct cli_command *c)
@@ -73,10 +83,12 @@ void cli_help_all(FILE *out, const struct cli_command *const *commands)
                 "Operates a retry pipeline for Kafka.\n\nCommands:\n",
                 out);
     for (; *commands != NULL; commands++)
-        print_command(out, *commands);
+        if (!(*commands)->hidden)
+            print_command(out, *commands);
     (void)fprintf(out,
                   "\nOptions:\n%s"
                   "  -V, --version        print the version, and exit\n\n"
-                  "'reprise COMMAND --help' says more of one.\n\n%s",
-                  common_options, exit_codes);
+                  "'reprise COMMAND --help' says more of one.\n\n",
+                  common_options);
+    print_exit_codes(out);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 
-/* In the order of --help. Ends with NULL. */
-static const struct cli_command *const commands[] = {
+const struct cli_command *const cli_commands[] = {
     &cmd_topics_apply,
     &cmd_topics_check,
     &cmd_db_migrate,
@@ -27,11 +26,13 @@ static const struct cli_command *const commands[] = {
     &cmd_replay_resume,
     &cmd_replay_cancel,
     &cmd_replay_rate,
+    &cmd_completion,
     &cmd_help,
+    &cmd_man,
     NULL,
 };
 
 int main(int argc, char **argv)
 {
-    return cli_main(commands, argc, argv);
+    return cli_main(cli_commands, argc, argv);
 }
