@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct rp_lesson *find(const struct rp_lessons *l, const char *topic, int32_t partition,
                               int64_t offset)
@@ -60,6 +61,13 @@ void rp_lessons_forget(struct rp_lessons *l, const char *topic, int32_t partitio
     struct rp_lesson *item = l->n == 0 ? NULL : find(l, topic, partition, offset);
     if (item != NULL)
         *item = l->items[--l->n];
+}
+
+void rp_lessons_forget_partition(struct rp_lessons *l, const char *topic, int32_t partition)
+{
+    for (size_t i = l->n; i-- > 0;)
+        if (l->items[i].partition == partition && strcmp(l->items[i].topic, topic) == 0)
+            l->items[i] = l->items[--l->n];
 }
 
 void rp_lessons_clear(struct rp_lessons *l)

@@ -40,6 +40,8 @@ RP_NODISCARD int rp_lessons_add(struct rp_lessons *l, const char *topic, int32_t
 
 /* The record is behind us. */
 void rp_lessons_forget(struct rp_lessons *l, const char *topic, int32_t partition, int64_t offset);
+/* The partition is somebody else's, who finds out anew. */
+void rp_lessons_forget_partition(struct rp_lessons *l, const char *topic, int32_t partition);
 void rp_lessons_clear(struct rp_lessons *l);
 
 #endif

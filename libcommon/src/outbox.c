@@ -33,6 +33,7 @@ void rp_outbox_clear(struct rp_outbox *o)
         rd_kafka_destroy(o->admin);
     rp_publisher_free(o->publisher);
     rp_lessons_clear(&o->lessons);
+    rp_sent_clear(&o->sent);
     free(o->items);
     *o = (struct rp_outbox){0};
 }
@@ -92,7 +93,7 @@ int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, in
     o->alone = rp_lessons_find(&o->lessons, topic, partition, offset) != NULL;
     assert(!o->alone || o->n == 0);
     out->tag = o->n++;
-    if (out->topic.len == 0)
+    if (out->topic.len == 0 || rp_sent_has(&o->sent, topic, partition, offset))
         return 0;
     out->max_batch_bytes = rp_targets_max_bytes(o->targets, out->topic);
     return rp_publisher_send(o->publisher, out, err);
@@ -106,9 +107,11 @@ static void end_batch(struct rp_outbox *o)
 
 void rp_outbox_done(struct rp_outbox *o)
 {
-    for (size_t i = 0; i < o->n; i++)
-        rp_lessons_forget(&o->lessons, o->items[i].topic, o->items[i].partition,
-                          o->items[i].offset);
+    for (size_t i = 0; i < o->n; i++) {
+        const struct rp_outbox_item *item = &o->items[i];
+        rp_lessons_forget(&o->lessons, item->topic, item->partition, item->offset);
+        rp_sent_forget(&o->sent, item->topic, item->partition, item->offset);
+    }
     end_batch(o);
     o->backoff_ms = 0;
 }
@@ -137,6 +140,18 @@ static void learn_from(struct rp_outbox *o, const struct rp_outbox_item *item,
     o->learned = o->learned || news > 0;
 }
 
+/* Outside of a transaction, what was acknowledged is out, whatever becomes of the others. */
+static void mark_sent(struct rp_outbox *o)
+{
+    struct rp_error err;
+    for (size_t i = 0; i < o->n; i++) {
+        const struct rp_outbox_item *item = &o->items[i];
+        if (rp_publisher_is_out(o->publisher, i) &&
+            rp_sent_add(&o->sent, item->topic, item->partition, item->offset, &err) != 0)
+            rp_log(RP_LOG_WARN, "may-be-sent-twice", rp_f_str("error", err.text));
+    }
+}
+
 void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err)
 {
     size_t n;
@@ -145,6 +160,7 @@ void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err)
     for (size_t i = 0; i < n; i++)
         if (failures[i].tag < o->n)
             learn_from(o, &o->items[failures[i].tag], failures[i].code);
+    mark_sent(o);
     rp_targets_forget(o->targets);
     end_batch(o);
     if (err->cls == RP_FATAL)
@@ -157,4 +173,14 @@ void rp_outbox_abort(struct rp_outbox *o)
 {
     rp_publisher_abort(o->publisher);
     end_batch(o);
+}
+
+void rp_outbox_revoked(struct rp_outbox *o, const rd_kafka_topic_partition_list_t *parts)
+{
+    for (int i = 0; i < parts->cnt; i++) {
+        const char *topic = parts->elems[i].topic;
+        int32_t partition = parts->elems[i].partition;
+        rp_lessons_forget_partition(&o->lessons, topic, partition);
+        rp_sent_forget_partition(&o->sent, topic, partition);
+    }
 }

@@ -4,6 +4,7 @@
 
 #include "lessons.h"
 #include "publisher.h"
+#include "sent.h"
 #include "service.h"
 #include "targets.h"
 
@@ -26,6 +27,7 @@ struct rp_outbox {
     rd_kafka_t *admin; /* for the questions of `targets` */
     struct rp_targets *targets;
     struct rp_lessons lessons;
+    struct rp_sent sent;
     struct rp_outbox_item *items; /* of the batch, by their tag */
     size_t n, most;
     bool alone;         /* the batch is closed: its one record goes by itself */
@@ -51,9 +53,9 @@ void rp_outbox_back_off(struct rp_outbox *o, const struct rp_error *err);
  * ends what a predecessor of the same name left open, which would hold up committed offsets. */
 void rp_outbox_open(struct rp_outbox *o);
 
-/* Takes a record into the batch, which must have room, and sends what follows from it (an empty
- * topic: nothing). One that there is a lesson about must come first, and closes the batch. After a
- * failure call rp_outbox_failed. */
+/* Takes a record into the batch, which must have room, and sends what follows from it, unless that
+ * is out already (an empty topic: nothing follows). One that there is a lesson about must come
+ * first, and closes the batch. After a failure call rp_outbox_failed. */
 RP_NODISCARD int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition,
                                 int64_t offset, struct rp_outgoing *out, struct rp_error *err);
 
@@ -63,5 +65,7 @@ void rp_outbox_done(struct rp_outbox *o);
 void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err);
 /* Aborts the batch, without a word. */
 void rp_outbox_abort(struct rp_outbox *o);
+/* Forgets what is known of the records of partitions that go. */
+void rp_outbox_revoked(struct rp_outbox *o, const rd_kafka_topic_partition_list_t *parts);
 
 #endif

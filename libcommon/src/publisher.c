@@ -27,6 +27,7 @@ struct rp_publisher {
     bool in_batch;
     size_t unacknowledged;
     struct rp_rounds rounds; /* to topics that take smaller batches than that */
+    struct rp_buf out;       /* a byte a tag: 1 once it is acknowledged */
     struct rp_failure_report failures[MAX_FAILURES];
     size_t n_failures;                        /* may pass MAX_FAILURES: the rest is counted only */
     size_t purged;                            /* records that went down with a batch that failed */
@@ -45,16 +46,21 @@ static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *o
 {
     struct rp_publisher *p = opaque;
     (void)rk;
+    size_t tag = (size_t)(uintptr_t)message->_private;
     p->unacknowledged--;
-    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR || !p->in_batch)
+    if (!p->in_batch)
         return;
+    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        p->out.data[tag] = 1;
+        return;
+    }
     /* What a failed transaction purges is no failure of its own, and may be told before the record
      * that made it fail. */
     if (message->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE ||
         message->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT)
         p->purged++;
     else
-        note_failure(p, (size_t)(uintptr_t)message->_private, message->err);
+        note_failure(p, tag, message->err);
 }
 
 int rp_publisher_new(const struct rp_config *config, const char *id, const char *linger_ms,
@@ -99,6 +105,7 @@ void rp_publisher_free(struct rp_publisher *p)
         return;
     rp_publisher_abort(p);
     destroy_producer(p);
+    rp_buf_clear(&p->out);
     free(p->id);
     free(p);
 }
@@ -158,7 +165,7 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
 {
     if (p->in_batch)
         return 0;
-    p->n_failures = p->purged = 0;
+    p->n_failures = p->purged = p->out.len = 0;
     rp_rounds_clear(&p->rounds);
     if (rp_publisher_open(p, err) != 0)
         return -1;
@@ -195,6 +202,23 @@ static rd_kafka_resp_err_t produce(struct rp_publisher *p, const char *topic,
         RD_KAFKA_V_END);
 }
 
+/* One failure fails a transaction; outside of one, what can still go out need not go twice. */
+static void await_acknowledgements(struct rp_publisher *p)
+{
+    int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
+    while (p->unacknowledged > 0 && (p->n_failures == 0 || !p->transactional) &&
+           rp_mono_ms() < end_mono_ms)
+        (void)rd_kafka_poll(p->rk, 100);
+}
+
+static int make_mark(struct rp_publisher *p, size_t tag, struct rp_error *err)
+{
+    while (p->out.len <= tag)
+        if (rp_buf_append(&p->out, "", 1, err) != 0)
+            return -1;
+    return 0;
+}
+
 /* Waits where the record would not fit in one batch with what is under way. */
 static int take_turn(struct rp_publisher *p, const struct rp_outgoing *record, struct rp_error *err)
 {
@@ -216,7 +240,7 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     assert(p->in_batch);
     if (record->topic.len > TOPIC_MAX)
         return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "no topic has so long a name");
-    if (take_turn(p, record, err) != 0)
+    if (make_mark(p, record->tag, err) != 0 || take_turn(p, record, err) != 0)
         return -1;
     memcpy(topic, record->topic.data, record->topic.len);
     topic[record->topic.len] = '\0';
@@ -233,6 +257,8 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
         return 0;
     }
     rd_kafka_headers_destroy(headers); /* taken only on success */
+    if (!p->transactional)
+        await_acknowledgements(p); /* what can still go out need not go twice */
     note_failure(p, record->tag, code);
     (void)rp_kafka_fail(err, code, "send");
     if (err->cls == RP_FATAL)
@@ -255,11 +281,7 @@ static enum rp_published fail_delivery(struct rp_publisher *p, struct rp_error *
 
 enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err)
 {
-    int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
-    /* One failure fails a transaction; outside of one, what can still go out need not go twice. */
-    while (p->unacknowledged > 0 && (p->n_failures == 0 || !p->transactional) &&
-           rp_mono_ms() < end_mono_ms)
-        (void)rd_kafka_poll(p->rk, 100);
+    await_acknowledgements(p);
     if (p->n_failures > 0)
         return fail_delivery(p, err);
     if (p->unacknowledged == 0 && p->purged == 0) {
@@ -408,4 +430,9 @@ const struct rp_failure_report *rp_publisher_failures(struct rp_publisher *p, si
     *n = p->n_failures < MAX_FAILURES ? p->n_failures : MAX_FAILURES;
     p->n_failures = 0;
     return p->failures;
+}
+
+bool rp_publisher_is_out(const struct rp_publisher *p, size_t tag)
+{
+    return !p->transactional && tag < p->out.len && p->out.data[tag] == 1;
 }

@@ -26,7 +26,7 @@ struct rp_outgoing {
     struct rp_bytes key, value;
     const struct rp_header *headers;
     size_t n_headers;
-    size_t tag;              /* the caller's, for rp_publisher_failures */
+    size_t tag;              /* the caller's, for rp_publisher_failures: from 0 on in each batch */
     int64_t max_batch_bytes; /* of its topic's batches; 0: not known */
 };
 
@@ -86,5 +86,9 @@ void rp_publisher_abort(struct rp_publisher *p);
 
 /* The records of the last batch that could not be sent, told once; valid until the next begin. */
 const struct rp_failure_report *rp_publisher_failures(struct rp_publisher *p, size_t *n);
+
+/* Whether this record of the last batch is out for good, although the batch failed. Never in a
+ * transaction. Valid until the next begin. */
+bool rp_publisher_is_out(const struct rp_publisher *p, size_t tag);
 
 #endif

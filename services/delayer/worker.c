@@ -76,6 +76,7 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
     if (!lost)
         commit_states(d, false);
     lanes_remove(&d->lanes, parts);
+    rp_outbox_revoked(d->outbox, parts);
     RP_CRASH_POINT(revoked_after);
 }
 

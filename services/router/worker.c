@@ -314,6 +314,7 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
     }
     for (int i = 0; i < parts->cnt && r->arrivals != NULL; i++)
         arrivals_remove(r->arrivals, parts->elems[i].partition);
+    rp_outbox_revoked(&r->outbox, parts);
     r->leaving = NULL;
     RP_CRASH_POINT(revoked_after);
 }

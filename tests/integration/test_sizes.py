@@ -8,7 +8,16 @@ import uuid
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
 
 import contract
 from pipeline import header, now_ms, wait_for
@@ -134,6 +143,31 @@ def test_a_topic_of_small_batches_takes_many_records(pipeline):
     assert failed_batches(pipeline) == before
 
 
+def hide_settings(pipeline, topic):
+    """Once a topic has ACLs, they say all that is allowed."""
+    acls = [
+        AclBinding(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", operation,
+            AclPermissionType.ALLOW,
+        )
+        for operation in (AclOperation.READ, AclOperation.WRITE)
+    ]  # fmt: skip
+    for done in pipeline.kafka.admin.create_acls(acls).values():
+        done.result()
+
+
+def test_a_limit_that_may_not_be_read_is_found_out_by_trying(pipeline):
+    hidden = pipeline.create_target("hidden", partitions=1, max_message_bytes=LIMIT)
+    hide_settings(pipeline, hidden)
+    reader = pipeline.reader(hidden)
+    fit = [new_task(hidden, kind, bytes(100)) for kind in POLICIES for _ in range(20)]
+    too_large = [new_task(hidden, kind, bytes(LIMIT)) for kind in POLICIES]
+    send(pipeline, [*fit[:20], *too_large, *fit[20:]])
+    for task in too_large:
+        dead(pipeline, task)
+    come_once(reader, fit)
+
+
 def alter(pipeline, topic, name, value):
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
@@ -158,6 +192,22 @@ def test_a_limit_that_was_raised_is_believed(pipeline):
         ) and reader.records
 
     wait_for(is_believed, "a larger record to go out")
+
+
+def test_what_is_compressed_is_judged_by_the_brokers(new_pipeline, pipeline):
+    """A pipeline of its own, whose records shrink on their way."""
+    guarantee = pipeline.config["guarantee"]
+    own = new_pipeline(f"gzip-{guarantee}", guarantee=guarantee, policies=POLICIES)
+    own.config["kafka"] = own.config["kafka"] | {"producer": {"compression.codec": "gzip"}}
+    own.start("router", "delayer", "archiver")
+    small = own.create_target("small", partitions=1, max_message_bytes=LIMIT)
+    reader = own.reader(small)
+    fit = [new_task(small, kind, bytes(2 * LIMIT)) for kind in POLICIES]
+    too_large = [new_task(small, kind, os.urandom(2 * LIMIT)) for kind in POLICIES]
+    send(own, fit + too_large)
+    for task in too_large:
+        dead(own, task)
+    come_once(reader, fit)
 
 
 def test_a_dead_letter_too_large_leaves_its_bytes_behind(new_pipeline, pipeline):

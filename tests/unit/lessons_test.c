@@ -63,6 +63,22 @@ static void what_is_behind_us_is_forgotten(void **state)
     rp_lessons_clear(&l);
 }
 
+static void a_partition_goes_with_all_that_is_known_of_it(void **state)
+{
+    (void)state;
+    struct rp_lessons l = {0};
+    struct rp_error err;
+    const char same[] = "retry-1s"; /* the words count here, not the pointer */
+    assert_int_equal(refuse(&l, 7, false), 1);
+    assert_int_equal(refuse(&l, 8, false), 1);
+    assert_int_equal(rp_lessons_add(&l, topic, 1, 7, false, RD_KAFKA_RESP_ERR_INVALID_MSG, &err),
+                     1);
+    rp_lessons_forget_partition(&l, same, 0);
+    assert_int_equal(l.n, 1);
+    assert_non_null(rp_lessons_find(&l, topic, 1, 7));
+    rp_lessons_clear(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -70,6 +86,7 @@ int main(void)
         cmocka_unit_test(a_record_that_failed_alone_is_to_blame),
         cmocka_unit_test(the_same_failure_again_is_no_news),
         cmocka_unit_test(what_is_behind_us_is_forgotten),
+        cmocka_unit_test(a_partition_goes_with_all_that_is_known_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
