@@ -239,8 +239,7 @@ int rp_replay_job_rest(struct rp_db *db, const struct rp_replay_job *job, const 
 {
     const char *values[] = {state, why};
     return change(db, job,
-                  "UPDATE replay_job SET state = $3, heartbeat_at = NULL, outcome = $4,"
-                  "  wish = CASE WHEN $3 = 'running' OR wish = 'cancel' THEN wish ELSE 'pause' END"
+                  "UPDATE replay_job SET state = $3, heartbeat_at = NULL, outcome = $4"
                   " WHERE job = $1 AND epoch = $2 RETURNING 1",
                   2, values, err);
 }

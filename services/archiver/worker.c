@@ -8,6 +8,7 @@
 #include "batch.h"
 #include "clock.h"
 #include "consumer.h"
+#include "jobs.h"
 #include "crash_point.h"
 #include "log.h"
 #include "retention.h"
@@ -409,10 +410,14 @@ static int init(struct worker *w, struct rp_error *err)
 int worker_run(struct rp_worker *service, struct rp_error *err)
 {
     struct worker w = {.service = service, .section = &service->config->archiver};
+    struct jobs *jobs = NULL;
     int failed = init(&w, err);
+    if (failed == 0 && service->index == 0)
+        failed = jobs_start(service, &jobs, err);
     if (failed == 0)
         failed = run(&w, err);
     rp_consumer_close(w.consumer);
+    jobs_stop(jobs);
     parts_clear(&w.parts);
     batch_free(w.batch);
     store_free(w.store);

@@ -21,6 +21,7 @@
  * of a batch, or of giving back some million rows. */
 #define PATIENCE_MS INT64_C(60000)
 #define LOOK_MS     200
+#define SETTLING_MS INT64_C(3000)
 
 #define ALIVE "(heartbeat_at IS NOT NULL AND heartbeat_at > clock_timestamp() - interval '15 s')"
 /* A job's state to people: one that nobody runs is not running. */
@@ -313,6 +314,20 @@ static int cancel_job(struct jobs *j)
     return code == CLI_OK ? see_it_done(j) : code;
 }
 
+/* Whoever has it may only be marking what its runner left behind when it died. */
+static int wait_for_nobody(struct jobs *j)
+{
+    enum situation s = S_RUN;
+    for (int64_t until = rp_mono_ms() + SETTLING_MS; s == S_RUN && rp_mono_ms() < until;) {
+        s = situation(j);
+        if (s == S_RUN)
+            (void)usleep(LOOK_MS * 1000);
+    }
+    if (s == S_RUN)
+        cli_error("the replay %s is running", j->args->positional[0]);
+    return s == S_RUN || s == S_UNKNOWN ? CLI_FAILED : CLI_OK;
+}
+
 static int resume_job(struct jobs *j)
 {
     int code;
@@ -323,19 +338,21 @@ static int resume_job(struct jobs *j)
         return CLI_USAGE;
     }
     PGresult *r = ask_job(j,
-                          "SELECT detached, wish = 'cancel' AND finished_at IS NULL, " ALIVE
+                          "SELECT detached, wish = 'cancel' AND finished_at IS NULL"
                           " FROM replay_job WHERE job = $1",
                           &code);
     if (r == NULL)
         return code;
     bool detached = detach || (PQgetvalue(r, 0, 0)[0] == 't' && !here);
-    bool cancelling = PQgetvalue(r, 0, 1)[0] == 't', alive = PQgetvalue(r, 0, 2)[0] == 't';
+    bool cancelling = PQgetvalue(r, 0, 1)[0] == 't';
     PQclear(r);
-    if (cancelling || alive) {
-        cli_error(cancelling ? "the replay %s is being cancelled" : "the replay %s is running",
-                  job);
+    if (cancelling) {
+        cli_error("the replay %s is being cancelled", job);
         return CLI_FAILED;
     }
+    code = wait_for_nobody(j);
+    if (code != CLI_OK)
+        return code;
     code = wish(j, "replay-resume", "wish = 'run', outcome = NULL, state = 'running', detached = ",
                 detached ? "true" : "false");
     if (code != CLI_OK)

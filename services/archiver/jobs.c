@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobs.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "replay_run.h"
+
+#define AT_ONCE    4
+#define LOOK_MS    INT64_C(1000)
+#define NAP_MS     50
+#define TIMEOUT_MS 10000
+#define TELL_MS    INT64_C(30000)
+
+/* What nobody runs, though somebody should: what was handed over; of the others, those whose runner
+ * died in the middle; and what is to be cancelled. */
+static const char look_sql[] =
+    "SELECT job, NOT detached FROM replay_job WHERE finished_at IS NULL"
+    " AND (heartbeat_at IS NULL OR heartbeat_at < clock_timestamp() - interval '15 seconds')"
+    " AND (state = 'running' AND heartbeat_at IS NOT NULL OR wish = 'cancel'"
+    "  OR detached AND state IN ('planned', 'running'))"
+    " ORDER BY created_at LIMIT 20";
+
+struct slot {
+    struct jobs *jobs;
+    pthread_t thread;
+    bool started;
+    atomic_bool ended;
+    bool settle;
+    char job[RP_REPLAY_ID_SIZE];
+    char trouble[320];
+    int64_t told_mono_ms;
+};
+
+struct jobs {
+    const struct rp_worker *service;
+    pthread_t thread;
+    atomic_bool stop;
+    struct slot slots[AT_ONCE];
+};
+
+static const char *end_name(enum rp_replay_end end)
+{
+    static const char *const names[] = {"done",   "paused", "cancelled", "stopped",
+                                        "let go", "lost",   "failed"};
+    return names[end];
+}
+
+static void progress(void *opaque, const struct rp_replay_progress *p)
+{
+    struct slot *s = opaque;
+    int64_t now_mono_ms = rp_mono_ms();
+    if (p->trouble != NULL && strcmp(p->trouble, s->trouble) != 0)
+        rp_log(RP_LOG_WARN, "replay-waits", rp_f_str("job", p->job), rp_f_str("error", p->trouble));
+    (void)snprintf(s->trouble, sizeof s->trouble, "%s", p->trouble == NULL ? "" : p->trouble);
+    if (now_mono_ms - s->told_mono_ms < TELL_MS)
+        return;
+    s->told_mono_ms = now_mono_ms;
+    rp_log(RP_LOG_INFO, "replay-goes", rp_f_str("job", p->job), rp_f_int("total", p->total),
+           rp_f_int("done", p->done), rp_f_int("refused", p->refused),
+           rp_f_int("came_back", p->came_back), rp_f_str("what", p->what));
+}
+
+static void *run_job(void *opaque)
+{
+    struct slot *s = opaque;
+    struct jobs *jobs = s->jobs;
+    struct rp_replay_result result;
+    struct rp_error err;
+    char runner[160];
+    (void)snprintf(runner, sizeof runner, "%s/%" PRId64, jobs->service->instance, rp_wall_us());
+    const struct rp_replay_run run = {
+        .config = jobs->service->config,
+        .runner = runner,
+        .stop = &jobs->stop,
+        .settle = s->settle,
+        .progress = progress,
+        .opaque = s,
+    };
+    if (rp_replay_run(&run, s->job, &result, &err) == 0)
+        rp_log(result.end == RP_REPLAY_FAILED ? RP_LOG_ERROR : RP_LOG_INFO, "replay-ended",
+               rp_f_str("job", s->job), rp_f_str("how", end_name(result.end)),
+               rp_f_int("total", result.total), rp_f_int("done", result.done),
+               rp_f_int("refused", result.refused),
+               rp_f_str("error", result.end == RP_REPLAY_FAILED ? err.text : ""));
+    else if (err.code != RP_E_FENCED && err.code != RP_E_INVALID) /* else somebody was faster */
+        rp_log(RP_LOG_WARN, "replay-not-begun", rp_f_str("job", s->job),
+               rp_f_str("error", err.text));
+    atomic_store(&s->ended, true);
+    return NULL;
+}
+
+static void end_slot(struct slot *s)
+{
+    (void)pthread_join(s->thread, NULL);
+    s->started = false;
+}
+
+static bool is_under_way(const struct jobs *jobs, const char *job)
+{
+    for (int i = 0; i < AT_ONCE; i++)
+        if (jobs->slots[i].started && strcmp(jobs->slots[i].job, job) == 0)
+            return true;
+    return false;
+}
+
+static void begin(struct jobs *jobs, const char *job, bool settle)
+{
+    struct slot *s = NULL;
+    for (int i = 0; i < AT_ONCE && s == NULL; i++)
+        s = jobs->slots[i].started ? NULL : &jobs->slots[i];
+    if (s == NULL || is_under_way(jobs, job))
+        return;
+    *s = (struct slot){.jobs = jobs, .settle = settle, .told_mono_ms = rp_mono_ms()};
+    (void)snprintf(s->job, sizeof s->job, "%s", job);
+    s->started = pthread_create(&s->thread, NULL, run_job, s) == 0;
+    if (s->started)
+        rp_log(RP_LOG_INFO, settle ? "replay-settled" : "replay-begun", rp_f_str("job", job));
+}
+
+static int look(struct jobs *jobs, struct rp_db *db, struct rp_error *err)
+{
+    PGresult *result;
+    if (rp_db_query(db, look_sql, 0, NULL, &result, err) != 0)
+        return -1;
+    for (int i = 0; i < PQntuples(result); i++)
+        begin(jobs, PQgetvalue(result, i, 0), PQgetvalue(result, i, 1)[0] == 't');
+    PQclear(result);
+    return 0;
+}
+
+/* The archive's worker says what is wrong with the database; here it is only tried again. */
+static void serve(struct jobs *jobs, struct rp_db **db)
+{
+    struct rp_error err;
+    for (int i = 0; i < AT_ONCE; i++)
+        if (jobs->slots[i].started && atomic_load(&jobs->slots[i].ended))
+            end_slot(&jobs->slots[i]);
+    if (*db == NULL && rp_db_open(jobs->service->config->postgres.dsn, "reprise-archiver jobs",
+                                  TIMEOUT_MS, db, &err) != 0) {
+        *db = NULL;
+        return;
+    }
+    if (look(jobs, *db, &err) == 0)
+        return;
+    rp_log(RP_LOG_DEBUG, "replays-not-looked-for", rp_f_str("error", err.text));
+    rp_db_close(*db);
+    *db = NULL;
+}
+
+static void *run(void *opaque)
+{
+    struct jobs *jobs = opaque;
+    struct rp_db *db = NULL;
+    while (!atomic_load(&jobs->stop)) {
+        serve(jobs, &db);
+        int64_t next_mono_ms = rp_mono_ms() + LOOK_MS;
+        while (!atomic_load(&jobs->stop) && rp_mono_ms() < next_mono_ms)
+            (void)usleep(NAP_MS * 1000);
+    }
+    rp_db_close(db);
+    for (int i = 0; i < AT_ONCE; i++)
+        if (jobs->slots[i].started)
+            end_slot(&jobs->slots[i]);
+    return NULL;
+}
+
+int jobs_start(const struct rp_worker *service, struct jobs **out, struct rp_error *err)
+{
+    struct jobs *jobs = calloc(1, sizeof *jobs);
+    if (jobs == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for replays");
+    jobs->service = service;
+    if (pthread_create(&jobs->thread, NULL, run, jobs) == 0) {
+        *out = jobs;
+        return 0;
+    }
+    free(jobs);
+    return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no thread for replays");
+}
+
+void jobs_stop(struct jobs *jobs)
+{
+    if (jobs == NULL)
+        return;
+    atomic_store(&jobs->stop, true);
+    (void)pthread_join(jobs->thread, NULL);
+    free(jobs);
+}

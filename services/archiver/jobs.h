@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_JOBS_H
+#define REPRISE_JOBS_H
+
+#include "service.h"
+
+/* Runs the replays that people hand over (--detach), some at a time, each in a thread and on
+ * connections of its own, and takes over those whose runner has died, wherever it ran. Of replays
+ * that ran at somebody's terminal it marks what was sent and leaves them paused. */
+struct jobs;
+
+RP_NODISCARD int jobs_start(const struct rp_worker *service, struct jobs **out,
+                            struct rp_error *err);
+/* Lets go of what is under way, so that another archiver can go on with it at once. NULL is fine.
+ */
+void jobs_stop(struct jobs *jobs);
+
+#endif
