@@ -147,16 +147,15 @@ static int print_targets(struct preview *p)
     rd_kafka_t *client;
     struct rp_replay_maker *maker;
     struct rp_error err;
-    if (p->request->options->to_router)
-        return CLI_OK;
     if (rp_kafka_new_admin(p->config, &client, &err) != 0)
         return database_failed(&err);
     int code = rp_replay_maker_new(p->config, p->request->options, "-", client, &maker, &err);
     if (code == 0) {
-        code = judge_targets(p, maker);
+        code = p->request->options->to_router ? CLI_OK : judge_targets(p, maker);
         rp_replay_maker_free(maker);
     } else {
-        code = database_failed(&err);
+        (void)database_failed(&err);
+        code = err.cls == RP_POISON ? CLI_USAGE : CLI_FAILED; /* a program that is none */
     }
     rd_kafka_destroy(client);
     return code;
@@ -177,8 +176,11 @@ static int print_all(struct preview *p)
 {
     if (print_sums(p) != CLI_OK || p->total == 0)
         return p->total == 0 ? CLI_NOTHING : CLI_FAILED;
-    if (print_taskless(p) != CLI_OK || print_targets(p) != CLI_OK)
-        return CLI_FAILED;
+    int code = print_taskless(p);
+    if (code == CLI_OK)
+        code = print_targets(p);
+    if (code != CLI_OK)
+        return code;
     if (print_table(p, "Groups, the largest first:",
                     "SELECT count(*), lpad(to_hex(p.fingerprint), 16, '0') AS group,"
                     " max(p.task_type) AS type, max(g.error_class) AS class,"

@@ -191,3 +191,273 @@ def test_killed_at_each_point_it_sends_each_once(replays):
     print(f"{sweep.deaths.total()} deaths at {len(points)} points")
     never = [name for number, name in points if not sweep.deaths[f"{number}:1"]]
     assert set(never) <= {"replay_canaries_out"}, f"it never came to {never}"
+
+
+def test_killed_while_it_is_planned_all_or_nothing_is_claimed(replays):
+    replays.insert("planning", 50, replays.target)
+    before = replays.job()["job"]
+    assert replays.replay("planning", crash="80")[0] == KILLED
+    assert replays.job()["job"] == before and replays.states("planning") == {"dead": 50}
+    assert replays.replay("planning", crash="81")[0] == KILLED
+    job = replays.job()["job"]
+    assert job != before and replays.states("planning") == {"replaying": 50}
+    assert "abandoned" in replays.run("replay", "list")[1]
+    assert replays.run("replay", "resume", job)[0] == 0
+    check_once(replays.reader, "planning", range(50))
+
+
+def wait_for_sent(replays, job, count):
+    wait_for(lambda: replays.job(job)["marked"] >= count, f"{count} marked", 60)
+
+
+def begun(replays, name, *arguments, count=None):
+    """A replay that runs beside us, and its id."""
+    jobs = len(replays.query("select job from replay_job"))
+    process = replays.start(
+        "dlq", "replay", "--task", f"{name}-*", "--reason", "test", "--yes", *arguments
+    )
+    wait_for(lambda: len(replays.query("select job from replay_job")) > jobs, "a job", 60)
+    job = replays.job()["job"]
+    if count:
+        wait_for_sent(replays, job, count)
+    return process, job
+
+
+@pytest.mark.parametrize("point", ["97", "98"])
+def test_killed_while_it_pauses(replays, point):
+    name = f"pausing{point}"
+    replays.insert(name, 200, replays.target)
+    os.environ["REPRISE_CRASH_POINT"] = point
+    try:
+        process, job = begun(replays, name, "--rate", "50", count=10)
+    finally:
+        del os.environ["REPRISE_CRASH_POINT"]
+    pause = replays.start("replay", "pause", job)
+    assert process.wait(30) == KILLED
+    replays.age()
+    assert pause.wait(60) == 0, pause.stdout.read()
+    assert replays.job(job)["state"] == "paused"
+    sent = replays.job(job)["marked"]
+    assert 0 < sent < 200
+    assert replays.run("replay", "rate", job, "none")[0] == 0
+    assert replays.run("replay", "resume", job)[0] == 0
+    check_once(replays.reader, name, range(200))
+
+
+@pytest.mark.parametrize("point", ["90", "91", "94", "95", "96"])
+def test_killed_while_it_is_cancelled(replays, point):
+    name = f"cancelling{point}"
+    replays.insert(name, 200, replays.target)
+    process, job = begun(replays, name, "--rate", "50", count=10)
+    process.kill()
+    process.wait()
+    replays.age()
+    assert replays.run("replay", "cancel", job, crash=point)[0] in (KILLED, 0)
+    replays.age()
+    assert replays.run("replay", "cancel", job)[0] in (0, 4)
+    row = replays.job(job)
+    assert row["state"] == "cancelled" and 0 < row["marked"] < 200
+    assert replays.states(name) == {"replayed": row["marked"], "dead": 200 - row["marked"]}
+    check_once(replays.reader, name, range(row["marked"]))
+    assert replays.replay(name)[0] == 0
+    check_once(replays.reader, name, range(200))
+    replays.check_counts()
+
+
+def test_two_at_once_share_nothing(replays):
+    replays.insert("two", 3000, replays.target)
+    both = [
+        replays.start("dlq", "replay", "--task", "two-*", "--reason", "test", "--yes", "--order", order)
+        for order in ("oldest", "newest", "key")
+    ]
+    codes = sorted(process.wait(120) for process in both)
+    assert codes[0] == 0 and set(codes) <= {0, 4}, codes
+    check_once(replays.reader, "two", range(3000))
+    replays.check_counts()
+
+
+def test_a_runner_that_stood_still_is_fenced(replays):
+    """It stops in the middle of a transaction, or just before one, and wakes up when another has gone on."""
+    for point in ("88:3:S", "8:3:S", "89:3:S", "86:1:S", "90:2:S"):
+        name = "still" + point.replace(":", "")
+        replays.insert(name, 300, replays.target, none_every=50)
+        os.environ["REPRISE_CRASH_POINT"] = point
+        try:
+            process, job = begun(replays, name, "--rate", "1000")
+        finally:
+            del os.environ["REPRISE_CRASH_POINT"]
+        state = pathlib.Path(f"/proc/{process.pid}/stat")
+        wait_for(lambda: state.read_text().split()[2] in "Tt", "the runner to stand still", 60)
+        replays.age()
+        assert replays.run("replay", "resume", job)[0] == 5
+        process.send_signal(18)  # SIGCONT
+        text = process.communicate(timeout=60)[0]
+        assert process.returncode == 5 and "taken over" in text, text
+        assert replays.job(job)["state"] == "done"
+        check_once(replays.reader, name, [n for n in range(300) if n % 50])
+        assert replays.states(name) == {"replayed": 294, "dead": 6}
+    replays.check_counts()
+
+
+def test_pause_resume_rate_and_cancel_from_another_terminal(replays):
+    replays.insert("remote", 400, replays.target)
+    process, job = begun(replays, "remote", "--rate", "20", count=5)
+    assert "running" in replays.run("replay", "list", "--open")[1]
+    assert replays.run("replay", "resume", job)[0] == 1  # it runs
+    assert replays.run("replay", "pause", job, "--as", "somebody")[0] == 0
+    assert process.wait(30) == 5
+    sent = replays.job(job)["marked"]
+    assert 0 < sent < 200 and replays.states("remote") == {"replayed": sent, "replaying": 400 - sent}
+    assert replays.replay("remote")[0] == 4  # the job still has them
+    process = replays.start("replay", "resume", job)
+    wait_for(lambda: replays.job(job)["heartbeat_at"], "the job to run", 60)
+    assert replays.run("replay", "rate", job, "200")[0] == 0
+    wait_for_sent(replays, job, sent + 60)
+    assert replays.run("replay", "cancel", job, "--reason", "enough")[0] == 0
+    assert process.wait(30) == 5
+    sent = replays.job(job)["marked"]
+    assert replays.states("remote") == {"replayed": sent, "dead": 400 - sent}
+    check_once(replays.reader, "remote", range(sent))
+    text = replays.run("replay", "show", job)[1]
+    assert "cancelled" in text and f"{sent}" in text
+    shown = json.loads(replays.run("replay", "show", job, "--format", "json")[1])
+    assert (shown["state"], shown["sent"], shown["total"]) == ("cancelled", sent, 400)
+    audit = replays.query(
+        "select action, actor, reason from audit where detail->>'job' = %s order by id", job
+    )
+    actions = [action for action, _, _ in audit]
+    assert actions == ["replay", "replay-pause-wished", "replay-resume", "replay-rate",
+                       "replay-cancel-wished", "replay-cancelled"]  # fmt: skip
+    assert audit[1][1] == "somebody" and audit[4][2] == "enough"
+    assert replays.run("replay", "pause", job)[0] == 4
+    assert replays.run("replay", "show", "251111-000000")[0] == 4
+
+
+def test_ctrl_c_pauses(replays):
+    replays.insert("interrupted", 200, replays.target)
+    process, job = begun(replays, "interrupted", "--rate", "40", count=10)
+    process.send_signal(2)
+    text = process.communicate(timeout=30)[0]
+    assert process.returncode == 5 and f"reprise replay resume {job}" in text
+    sent = replays.job(job)["marked"]
+    check_once(replays.reader, "interrupted", range(sent))
+    assert replays.run("replay", "rate", job, "none")[0] == 0
+    assert replays.run("replay", "resume", job)[0] == 0
+    check_once(replays.reader, "interrupted", range(200))
+
+
+def test_the_rate_holds(replays):
+    replays.insert("paced", 300, replays.target)
+    began = time.monotonic()
+    assert replays.replay("paced", "--rate", "100")[0] == 0
+    took = time.monotonic() - began
+    assert took >= 2.4, took
+    times = sorted(r.timestamp_ms for r in check_times(replays.reader, "paced"))
+    # No second has more than its share, but for what was saved up and the brokers' clock.
+    for i, t in enumerate(times):
+        assert sum(1 for u in times[i:] if u < t + 1000) <= 170
+
+
+def check_times(reader, name):
+    check_once(reader, name, range(300))
+    return [r for r in reader.records if header(r, "reprise-task-id").startswith(f"{name}-")]
+
+
+def test_where_kafka_forgot_the_marks_decide(replays):
+    replays.insert("forgot", 200, replays.target)
+    process, job = begun(replays, "forgot", "--rate", "100", count=20)
+    assert replays.run("replay", "pause", job)[0] == 0
+    process.wait(30)
+    group = f"reprise-replay-{job}"
+    replays.pipeline.kafka.admin.delete_consumer_groups([group])[group].result()
+    assert replays.run("replay", "resume", job)[0] == 0
+    check_once(replays.reader, "forgot", range(200))
+
+
+def test_what_retention_dropped_meanwhile_is_refused(replays):
+    replays.insert("dropped", 100, replays.target)
+    process, job = begun(replays, "dropped", "--rate", "50", count=10)
+    assert replays.run("replay", "pause", job)[0] == 0
+    process.wait(30)
+    replays.query("delete from dead_letter where task_id = 'dropped-99'")
+    code, text = replays.run("replay", "resume", job)
+    assert code == 5 and "1 refused" in text and "does not have it any more" in text
+    check_once(replays.reader, "dropped", range(99))
+
+
+def test_what_cannot_be_sent_is_refused_and_stays_dead(replays):
+    small = replays.pipeline.create_target("small", max_message_bytes=2000)
+    replays.insert("large", 60, small)
+    replays.query(
+        "update dead_letter set payload = convert_to(repeat('x', 5000), 'UTF8')"
+        " where task_id in ('large-10', 'large-11', 'large-50')"
+    )
+    replays.query("update dead_letter set target = %s where task_id = 'large-20'", "elsewhere")
+    replays.query("update dead_letter set target = %s where task_id = 'large-21'", f"{replays.prefix}failed-tasks")
+    replays.query("update dead_letter set target = %s where task_id = 'large-22'", replays.pipeline.target("gone"))
+    code, text = replays.replay("large")
+    assert code == 5 and "54 of 60 sent, 6 refused" in text, text
+    for why in ("max.message.bytes", "targets.allow does not allow", "there is no topic"):
+        assert why in text
+    reader = replays.pipeline.reader(small)
+    check_once(reader, "large", sorted(set(range(60)) - {10, 11, 50, 20, 21, 22}))
+    assert replays.states("large") == {"replayed": 54, "dead": 6}
+    code, text = replays.replay("large", "--dry-run")
+    assert code == 0 and "Refused:" in text
+    code, text = replays.replay("large")
+    assert code == 1  # again none of them
+
+
+def test_dry_run_changes_nothing(replays):
+    replays.insert("dry", 50, replays.target, none_every=10)
+    code, text = replays.replay("dry", "--dry-run", "--rate", "10", "--canary", "5")
+    assert code == 0, text
+    for part in ("50 dead letters", "5s at 10 a second", "5 canaries", "there is no topic", "dry-0"):
+        assert part in text
+    assert replays.states("dry") == {"dead": 50}
+    code, text = replays.run("dlq", "replay", "--task", "dry-*", "--reason", "x")
+    assert code == 6 and replays.states("dry") == {"dead": 50}  # nobody said yes
+    assert replays.run("dlq", "replay", "--task", "dry-*", "--yes")[0] == 2  # no reason
+    assert replays.run("dlq", "replay", "--reason", "x", "--yes")[0] == 2  # no filter
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--rate", "0"], ["--rate", "x"], ["--canary", "-1"], ["--canary-share", "2"], ["--order", "up"],
+        ["--to", "moon"], ["--set-header", "reprise-attempt=1"], ["--set-header", "x"], ["--send-to", "a/b"],
+        ["--canary-wait", "1m"], ["--jq", "."*3 + "("],
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(replays, arguments):
+    replays.insert("meant", 1, replays.target)
+    code, text = replays.replay("meant", *arguments)
+    assert code == 2, text
+
+
+def test_order_limit_and_changes(replays):
+    replays.insert("changed", 40, replays.target)
+    other = replays.pipeline.create_target("other", partitions=1)
+    code, text = replays.replay(
+        "changed", "--order", "newest", "--limit", "15", "--send-to", other,
+        "--set-header", "fixed=yes", "--set-header", "trace=new",
+        "--jq", '.key = "k-" + .task.id | .payload |= ascii_upcase',
+    )  # fmt: skip
+    assert code == 0, text
+    reader = replays.pipeline.reader(other)
+    check_once(reader, "changed", range(25, 40))
+    record = reader.records[0]
+    assert header(record, "reprise-task-id") == "changed-39"
+    assert (record.key, record.value) == (b"k-changed-39", b"PAYLOAD 39")
+    assert [h for h in record.headers if not h[0].startswith("reprise-")] == [("fixed", b"yes"), ("trace", b"new")]
+    assert replays.states("changed") == {"replayed": 15, "dead": 25}
+
+
+def test_what_was_replayed_often_is_held_back(replays):
+    replays.insert("often", 3, replays.target)
+    for _ in range(3):
+        assert replays.replay("often", "--status", "dead,replayed")[0] == 0
+    code, text = replays.replay("often", "--status", "dead,replayed", "--dry-run")
+    assert code == 4 and "3 that were replayed 3 times" in text, text
+    assert replays.replay("often", "--status", "dead,replayed", "--max-replays", "4")[0] == 0
+    assert replays.query("select distinct replays from archive where task_id like 'often-%%'") == [(4,)]
