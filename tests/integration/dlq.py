@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reprise dlq` on a database without services."""
+
+import json
+import os
+import subprocess
+
+from archive_db import ArchiveDb
+from pipeline import BUILD
+
+EVIL = "\x1b[2J\x07\u009b31m\u202ered\nsecond"
+
+
+class Dlq(ArchiveDb):
+    def run(self, *arguments, code=0, env=None, stdin=subprocess.DEVNULL):
+        done = subprocess.run(
+            [BUILD / "bin/reprise", "dlq", *map(str, arguments), "--config", self.config],
+            stdin=stdin, capture_output=True, timeout=120, env={**os.environ, **(env or {})},
+        )  # fmt: skip
+        out, err = done.stdout.decode(), done.stderr.decode()
+        codes = code if isinstance(code, tuple) else (code,)
+        assert done.returncode in codes, f"{arguments}: {done.returncode} {err}{out}"
+        self.stderr = err
+        return out
+
+    def rows(self, *arguments, code=0):
+        text = self.run(*arguments, "--format", "json", code=code)
+        return [json.loads(line) for line in text.splitlines()]
+
+    def ids(self, *arguments, code=(0, 4)):
+        return sorted(row["id"] for row in self.rows("list", "--limit", 100000, *arguments, code=code))
+
+    def set_status(self, status, condition, more=""):
+        self.query(
+            "insert into dead_letter_state (dead_at, id, status, task_type, reason, category,"
+            " fingerprint, replays, job, came_back_at) select dead_at, id, %s, task_type, reason,"
+            f" category, fingerprint, 1, 'job-1', {more or 'null'} from dead_letter as d"
+            f" where {condition.replace('%', '%%')}", status,
+        )  # fmt: skip
+
+    def start(self, *arguments, **options):
+        return subprocess.Popen(
+            [BUILD / "bin/reprise", "dlq", *map(str, arguments), "--config", self.config],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+        )  # fmt: skip
+
+    def count(self, condition="true"):
+        return self.query(f"select count(*) from archive where {condition}")[0][0]
+
+    def audited(self, action):
+        """The entries of the audit: actor, reason, detail."""
+        return self.query(
+            "select actor, reason, detail from audit where action = %s order by id", action
+        )

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line does to dead letters: discard, purge, export, import, tail."""
+
+import concurrent.futures
+import gzip
+import json
+import os
+import pty
+import signal
+import subprocess
+
+import psycopg
+import pytest
+
+from dlq import EVIL, Dlq
+from pipeline import BUILD, wait_for
+
+DAY = "2026-11-20"
+
+
+@pytest.fixture
+def make(postgres, tmp_path):
+    def make(name, letters=0):
+        folder = tmp_path / name
+        folder.mkdir()
+        db = Dlq(postgres, folder, name)
+        db.migrate()
+        if letters:
+            db.add_letters(letters, f"{DAY} 10:00:00+00")
+        return db
+
+    return make
+
+
+def test_discard_sets_aside_what_is_dead_and_says_so(make):
+    db = make("discard", 3000)
+    db.set_status("replayed", "id % 10 = 1")
+    db.set_status("replaying", "id % 10 = 2")
+    dead = db.count("task_type = 'type-1' and status = 'dead'")
+    text = db.run("discard", "--type", "type-1", "--dry-run")
+    assert f"{dead:,} dead letters of " in text and db.count("status = 'discarded'") == 0
+    text = db.run("discard", "--type", "type-1", "--reason", "not wanted", "--as", "ann", "--yes")
+    assert text.endswith(f"discarded {dead:,} dead letters\n")
+    assert db.count("task_type = 'type-1' and status = 'discarded'") == dead
+    assert db.count("status = 'discarded'") == dead
+    assert db.count("status = 'replaying'") == 300 and db.count("status = 'replayed'") == 300
+    assert db.audited("discard") == [
+        ("ann", "not wanted", {"rows": dead, "filter": "type = 'type-1' and status = dead", "finished": True})
+    ]
+    db.run("discard", "--type", "type-1", "--reason", "again", "--yes", code=4)
+    text = db.run("discard", "--undo", "--group", "000000000000000", "--reason", "needed", "--yes")
+    restored = db.query("select (detail->>'rows')::int from audit where action = 'restore'")[0][0]
+    assert 0 < restored < dead and db.count("status = 'discarded'") == dead - restored
+    db.assert_counted()
+
+
+def test_nothing_is_done_without_filter_reason_and_consent(make):
+    db = make("consent", 100)
+    for command in ("discard", "purge"):
+        db.run(command, "--reason", "x", "--yes", code=2)
+        assert "--where all means all" in db.stderr
+        db.run(command, "--type", "type-1", "--yes", code=2)
+        db.run(command, "--type", "type-1", "--reason", "", "--yes", code=2)
+        db.run(command, "--type", "type-1", "--reason", "exhausted", "--yes", code=2)
+        assert "--dead-for" in db.stderr
+        db.run(command, "--type", "type-1", "--reason", "x", code=6)
+        db.run(command, "--type", "nobody", "--reason", "x", "--yes", code=4)
+        db.run(command, "--where", "type = ", "--reason", "x", "--yes", code=2)
+    assert db.count("status = 'dead'") == 100 and db.query("select count(*) from audit") == [(0,)]
+    assert len(db.ids("--reason", "non_retryable")) == 20
+    assert "20 dead letters" in db.run("discard", "--dead-for", "non_retryable", "--dry-run")
+
+
+def answered(db, answer, *arguments):
+    """Runs it on a terminal, and answers the question."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [BUILD / "bin/reprise", "dlq", *arguments, "--config", db.config],
+        stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    out = b""
+    while b"[y/N]" not in out:
+        out += os.read(ours, 4096)
+    os.write(ours, answer)
+    code = process.wait(30)
+    os.close(ours)
+    return code
+
+
+def test_it_asks_on_a_terminal(make):
+    db = make("ask", 60)
+    arguments = ["discard", "--type", "type-1", "--reason", "x"]
+    assert answered(db, b"n\n", *arguments) == 6
+    assert answered(db, b"\n", *arguments) == 6
+    assert db.count("status = 'discarded'") == 0
+    assert answered(db, b"y\n", *arguments) == 0
+    assert db.count("status = 'discarded'") == 10
+
+
+def test_two_people_discard_at_once_and_each_row_is_one_s(make):
+    db = make("two", 12000)
+    filters = [["--where", "all"], ["--where", "id > 3000"], ["--type", "type-1,type-2"], ["--where", "all"]]
+
+    def discard(number):
+        text = db.run("discard", *filters[number], "--reason", "x", "--as", f"p{number}", "--yes", code=(0, 4))
+        return int(text.rsplit("discarded ", 1)[1].split()[0].replace(",", "")) if "discarded" in text else 0
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        done = list(pool.map(discard, range(len(filters))))
+    assert sum(done) == 12000 == db.count("status = 'discarded'")
+    assert db.query("select sum((detail->>'rows')::bigint)::int from audit") == [(12000,)]
+    db.assert_counted()
+
+
+def test_discard_and_restore_and_purge_at_once(make):
+    """Locks are taken in one order: nothing waits for ever, and no row is counted twice."""
+    db = make("mixed", 6000)
+    commands = [
+        ["discard", "--where", "all"], ["discard", "--undo", "--where", "all"],
+        ["purge", "--type", "type-1"], ["discard", "--where", "id > 100"],
+    ]  # fmt: skip
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda c: db.run(*c, "--reason", "x", "--yes", code=(0, 4)), commands))
+    db.assert_counted()
+    assert db.count("task_type = 'type-1'") == 0
+
+
+def kill_when(process, condition, what):
+    wait_for(lambda: condition() or process.poll() is not None, what, 60)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_a_killed_discard_is_run_again_for_the_rest(make, undo):
+    db = make("killed-discard", 30000)
+    if undo:
+        db.set_status("discarded", "true")
+    status = "dead" if undo else "discarded"
+    arguments = ["discard", "--where", "all", "--reason", "x", "--yes"] + (["--undo"] if undo else [])
+    kills = 0
+    for threshold in (1, 9000, 20000):
+        process = db.start(*arguments)
+        kill_when(process, lambda: db.count(f"status = '{status}'") >= threshold, "a batch")
+        kills += process.returncode == -signal.SIGKILL
+    assert kills > 0
+    db.run(*arguments, code=(0, 4))
+    assert db.count(f"status = '{status}'") == 30000
+    action = "restore" if undo else "discard"
+    assert sum(detail["rows"] for _, _, detail in db.audited(action)) == 30000
+    db.assert_counted()
+
+
+def test_a_stopped_discard_says_what_is_left(make):
+    db = make("stopped", 40000)
+    process = db.start("discard", "--where", "all", "--reason", "x", "--yes")
+    wait_for(lambda: db.count("status = 'discarded'") > 0, "a batch", 60)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    done = db.count("status = 'discarded'")
+    assert db.audited("discard")[0][2]["rows"] == done
+    if done < 40000:
+        assert process.returncode == 5 and b"run it again for the rest" in err
+    assert f"discarded {done:,} dead letters".encode() in out
+
+
+def whole(db):
+    """All that there is, but for what cannot be the same."""
+    return db.query("select to_jsonb(a) - 'state_status' from archive as a order by dead_at, id")
+
+
+def add_odd_letters(db):
+    db.query(f"select dead_letter_add_day('{DAY}'::date + n) from generate_series(0, 1) as n")
+    insert = (
+        "insert into dead_letter (id, dead_at, archived_at, record_topic, record_partition, record_offset,"
+        " record_key, reason, detail, category, policy, attempts, decided_at, source_topic,"
+        " source_partition, source_offset, task_id, task_type, target, task_key, payload, header_keys,"
+        " header_values, attempt, error_class, error_message, error_category, cause_classes,"
+        " cause_messages, source, first_failed_at, failed_at, raw, altered, record, fingerprint,"
+        " replay_job, replay_of_at, replay_of) values (%s" + ", %s" * 38 + ")"
+    )
+    at = f"{DAY} 12:34:56.789+00"
+    all_bytes = bytes(range(256))
+    with db.connect() as connection:
+        for i, text in enumerate((EVIL, "", "'\"\\{},$1%s", "\u20ac\U0001f600", "a" * 100000)):
+            connection.execute(insert, (
+                7 + i, at, f"{DAY} 23:59:59.123456+00", text[:900] or "t", i, i, all_bytes, "EXHAUSTED", text, text,
+                text, -1, f"{DAY} 00:00:00.001+00", text, 2147483647, 9223372036854775807, text[:900] or "id",
+                text[:900], text, b"", all_bytes * (i + 1), [text, "", text], [all_bytes, None, b""], 3, text,
+                text, None, [text, text], ["", text], text, "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00",
+                None, ["payload", text], b"\0", -1 - i, "job-1", at, 4,
+            ))  # fmt: skip
+            connection.execute("insert into error_group values (%s, %s, null, %s)", (-1 - i, text, text))
+        connection.execute(insert, (
+            40, at, at, "t", 9, 9, None, "UNDECODABLE", None, None, None, None, None, None, None, None, *(None,) * 14,
+            None, None, all_bytes, None, None, 0, None, None, None,
+        ))  # fmt: skip
+    db.set_status("discarded", "id = 8")
+    db.set_status("replayed", "id = 9", "now()")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_what_is_exported_comes_back_exactly(make, tmp_path, suffix):
+    db, other = make("from"), make("to")
+    add_odd_letters(db)
+    db.add_letters(500, f"{DAY} 10:00:00+00", first_offset=100)
+    before = whole(db)
+    path = tmp_path / f"letters.jsonl{suffix}"
+    assert "exported 506 dead letters" in db.run("export", path)
+    db.run("export", path, code=1)
+    assert "exists already" in db.stderr
+    assert "506 imported" in other.run("import", path)
+    assert whole(other) == before
+    assert other.query("select fingerprint, task_type, error_class, message from error_group order by 1") == db.query(
+        "select fingerprint, task_type, error_class, message from error_group order by 1"
+    )
+    assert "506 were there already" in other.run("import", path)
+    assert whole(other) == before
+    # And into the same database, after a purge that exported as well.
+    again = tmp_path / f"purged.jsonl{suffix}"
+    assert "deleted 506 dead letters" in db.run("purge", "--where", "all", "--export", again, "--reason", "x", "--yes")
+    assert db.count() == 0
+    assert "506 imported" in db.run("import", again, "--as", "ann", "--reason", "back")
+    assert whole(db) == before
+    assert db.audited("import") == [("ann", "back", {"rows": 506, "file": str(again), "finished": True})]
+    db.assert_counted()
+    other.assert_counted()
+
+
+def test_export_takes_a_filter_and_writes_to_stdout(make):
+    db = make("stdout", 600)
+    lines = db.run("export", "--type", "type-1").splitlines()
+    assert sorted(json.loads(line)["id"] for line in lines) == db.ids("--type", "type-1")
+    times = [json.loads(line)["dead_at"] for line in lines]
+    assert times == sorted(times)
+    assert db.run("export", "--type", "nobody", code=4) == ""
+
+
+def test_bad_lines_are_told_by_their_number(make, tmp_path):
+    db, other = make("bad-from", 20), make("bad-to")
+    lines = db.run("export").splitlines()
+    broken = json.loads(lines[3])
+    bad = {
+        2: "no json at all " + EVIL.replace("\n", " "), 5: "{}", 7: "[1, 2]", 9: "\0",
+        11: json.dumps({**broken, "task": {**broken["task"], "payload": "!!!"}, "record": {**broken["record"], "offset": 99}}),
+        13: json.dumps({**broken, "dead_at": "some day"}), 15: json.dumps({**broken, "status": "undead", "status_at": DAY, "record": {**broken["record"], "offset": 98}}),
+        17: lines[0][:-5], 19: '{"id": 1}',
+    }  # fmt: skip
+    for number in sorted(bad):
+        lines.insert(number - 1, bad[number])
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes("\n".join(lines).encode().replace(b"undead", b"und\xff") + b"\n\n")
+    text = other.run("import", path, code=5)
+    assert "20 imported" in text and f"{len(bad)} lines cannot be imported" in text
+    told = [int(l.split()[2].rstrip(":")) for l in other.stderr.splitlines() if l.startswith("reprise: line ")]
+    assert sorted(told) == sorted(bad)
+    assert not set(other.stderr) & set("\x1b\x07\u009b\u202e\0")
+    assert other.count() == 20
+    other.assert_counted()
+    assert "20 were there already" in other.run("import", path, code=5)
+
+
+def test_a_damaged_file_gives_what_it_has(make, tmp_path):
+    db, other = make("damaged-from", 3000), make("damaged-to")
+    path, cut = tmp_path / "all.jsonl.gz", tmp_path / "cut.gz"
+    db.run("export", path)
+    cut.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+    other.run("import", cut, code=5)
+    assert "ends too early" in other.stderr and 0 < other.count() < 3000
+    other.run("import", path)
+    assert other.count() == 3000
+    other.run("import", tmp_path / "nowhere", code=2)
+    # What gzip itself has packed, in two parts, is read as well.
+    parts = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    path.write_bytes(gzip.compress(b"".join(parts[:1000])) + gzip.compress(b"".join(parts[1000:])))
+    assert "3,000 were there already" in other.run("import", path)
+
+
+def test_an_id_that_is_taken_is_replaced_and_none_is_given_out_twice(make, tmp_path):
+    db, other = make("ids-from", 100), make("ids-to", 40)
+    other.query("update dead_letter set record_topic = 'other'")
+    db.query("update dead_letter set id = id + 5000000 where id > 60")
+    path = tmp_path / "ids.jsonl"
+    db.run("export", path)
+    text = other.run("import", path)
+    assert "100 imported" in text and "40 of them with another id" in text
+    other.add_letters(50, f"{DAY} 10:00:00+00", first_offset=1000)
+    assert other.query("select count(*), count(distinct id) from dead_letter") == [(190, 190)]
+
+
+def test_purge_deletes_all_but_what_is_being_replayed(make, tmp_path):
+    db = make("purge", 3000)
+    db.set_status("replaying", "id % 10 = 2")
+    db.set_status("discarded", "id % 10 = 3")
+    stay = db.count("task_type = 'type-1' and status = 'replaying'")
+    go = db.count("task_type = 'type-1'") - stay
+    assert stay > 0 and f"{go} dead letters" in db.run("purge", "--type", "type-1", "--dry-run")
+    path = tmp_path / "gone.jsonl.zst"
+    db.run("purge", "--type", "type-1", "--export", tmp_path / "no/folder/x", "--reason", "x", "--yes", code=1)
+    assert db.count() == 3000
+    text = db.run("purge", "--type", "type-1", "--export", path, "--reason", "old", "--as", "bob", "--yes")
+    assert f"deleted {go} dead letters" in text
+    assert db.count("task_type = 'type-1'") == db.count("task_type = 'type-1' and status = 'replaying'") == stay
+    assert db.count() == 3000 - go
+    ((actor, reason, detail),) = db.audited("purge")
+    assert (actor, reason, detail["rows"], detail["export"]) == ("bob", "old", go, str(path))
+    assert f"{go} imported" in db.run("import", path) and db.count() == 3000
+    db.assert_counted()
+
+
+def test_a_killed_purge_and_import_are_run_again_for_the_rest(make, tmp_path):
+    db = make("killed-purge", 20000)
+    before, path = whole(db), tmp_path / "all.jsonl.zst"
+    db.run("export", path)
+    arguments, kills = ["purge", "--where", "all", "--reason", "x", "--yes"], 0
+    for threshold in (19000, 10000):
+        process = db.start(*arguments)
+        kill_when(process, lambda: db.count() <= threshold, "a batch")
+        kills += process.returncode == -signal.SIGKILL
+        db.assert_counted()
+    db.run(*arguments, code=(0, 4))
+    assert db.count() == 0
+    assert sum(detail["rows"] for _, _, detail in db.audited("purge")) == 20000
+    for threshold in (1, 8000):
+        process = db.start("import", path)
+        kill_when(process, lambda: db.count() >= threshold, "a batch")
+        kills += process.returncode == -signal.SIGKILL
+        db.assert_counted()
+    assert kills > 0
+    db.run("import", path)
+    assert whole(db) == before
+    assert sum(detail["rows"] for _, _, detail in db.audited("import")) == 20000
+
+
+def test_a_killed_export_leaves_no_half_file(make, tmp_path):
+    db, path = make("killed-export", 30000), tmp_path / "all.jsonl"
+    part = tmp_path / "all.jsonl.part"
+    process = db.start("export", path)
+    kill_when(process, lambda: part.exists() and part.stat().st_size > 0, "a part")
+    assert process.returncode == -signal.SIGKILL and not path.exists()
+    db.run("export", path)
+    assert len(path.read_bytes().splitlines()) == 30000 and not part.exists()
+    # Ctrl-C takes its part away.
+    process = db.start("export", tmp_path / "more.jsonl")
+    wait_for(lambda: (tmp_path / "more.jsonl.part").exists(), "a part")
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode != 0 and not list(tmp_path.glob("more*"))
+
+
+def test_tail_shows_what_comes_and_misses_nothing(make):
+    db = make("tail", 20)
+    process = db.start("tail", "--lines", 5, "--format", "json", "--where", "type != type-5")
+    seen = []
+
+    def read(count):
+        while len(seen) < count:
+            seen.append(json.loads(process.stdout.readline())["id"])
+
+    read(5)
+    assert seen == sorted(db.ids("--where", "type != type-5"))[-5:]
+    # Somebody whose ids are drawn earlier commits later.
+    with psycopg.connect(db.dsn) as slow:
+        slow.execute(
+            "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason)"
+            f" select '{DAY} 11:00+00', 'slow', 0, n, 'OTHER' from generate_series(1, 3) as n"
+        )
+        db.add_letters(12, f"{DAY} 12:00:00+00", first_offset=1000)
+        read(15)
+        slow.commit()
+    read(18)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+    assert len(set(seen)) == 18 and set(seen[5:]) == set(db.ids("--where", "type != type-5 and id > 20"))
+
+
+def test_what_people_say_is_data(make):
+    db = make("data", 30)
+    evil = f"{EVIL}'); drop table audit; --"
+    text = db.run("discard", "--type", "type-1", "--reason", evil, "--as", evil, "--yes")
+    assert not set(text + db.stderr) & set("\x1b\x07\u009b\u202e")
+    assert db.audited("discard")[0][:2] == (evil, evil)
+    for flag in ("--type", "--class", "--message", "--dead-for", "--where", "--group", "--since", "--id"):
+        for command in ("discard", "purge"):
+            db.run(command, flag, "x' or true) --", "--reason", "x", "--yes", code=(2, 4))
+    db.run("export", "--type", "x' or true --", code=4)
+    assert db.count("status = 'dead'") == 25 and db.count() == 30
