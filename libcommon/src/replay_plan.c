@@ -144,9 +144,11 @@ static int insert_job(struct rp_db *db, const struct rp_replay_request *r, const
     return failed;
 }
 
-static int finish_plan(struct rp_db *db, const char *job, int64_t *out_total, struct rp_error *err)
+static int finish_plan(struct rp_db *db, const struct rp_replay_request *r, const char *job,
+                       int64_t *out_total, struct rp_error *err)
 {
     const char *values[] = {job};
+    const char *edit[] = {job, r->edited};
     PGresult *result;
     if (rp_db_query(
             db,
@@ -158,12 +160,19 @@ static int finish_plan(struct rp_db *db, const char *job, int64_t *out_total, st
     PQclear(result);
     if (*out_total == 0)
         return rp_db_script(db, "ROLLBACK", err);
+    if (r->edited != NULL && *out_total != 1)
+        return rp_fail(err, RP_E_INVALID, RP_POISON, "an edit is of one dead letter, not of more");
+    if (r->edited != NULL &&
+        rp_db_query(db, "UPDATE replay_item SET edited = $2::jsonb WHERE job = $1", 2, edit, NULL,
+                    err) != 0)
+        return -1;
     if (rp_db_query(db,
                     "INSERT INTO audit (actor, action, reason, detail)"
-                    " SELECT created_by, 'replay', reason, jsonb_build_object('job', job, 'filter',"
+                    " SELECT created_by, CASE WHEN $2::boolean THEN 'edit' ELSE 'replay' END, "
+                    "reason, jsonb_build_object('job', job, 'filter',"
                     "  filter, 'options', options, 'rate', rate, 'total', total, 'detached',"
                     "  detached) FROM replay_job WHERE job = $1",
-                    1, values, NULL, err) != 0)
+                    2, (const char *[]){job, r->edited == NULL ? "false" : "true"}, NULL, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_plan_before);
     if (rp_db_script(db, "COMMIT", err) != 0)
@@ -180,7 +189,7 @@ static int plan_once(struct rp_db *db, const struct rp_replay_request *r,
         rp_db_script(db, "SELECT dead_letter_keep()", err) != 0 ||
         claim_items(db, r, job, err) != 0)
         return -1;
-    return finish_plan(db, job, out_total, err);
+    return finish_plan(db, r, job, out_total, err);
 }
 
 /* Deadlocks, and a job of the same name. */

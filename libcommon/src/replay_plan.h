@@ -11,7 +11,8 @@ struct rp_replay_request {
     const struct rp_replay_options *options;
     double rate; /* tasks/s; 0: no limit */
     const char *actor, *reason;
-    bool detached; /* the archiver is to run it */
+    bool detached;      /* the archiver is to run it */
+    const char *edited; /* rp_message_pack's, in place of the one task that is meant; or NULL */
 };
 
 /* Claims the dead letters that the filter means, numbers them in the job's order and puts the job

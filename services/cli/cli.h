@@ -97,6 +97,7 @@ extern const struct cli_command cmd_topics_apply, cmd_topics_check;
 extern const struct cli_command cmd_db_migrate, cmd_db_check;
 extern const struct cli_command cmd_fail;
 extern const struct cli_command cmd_completion, cmd_man;
+extern const struct cli_command cmd_dlq_edit;
 extern const struct cli_command cmd_dlq_list, cmd_dlq_groups, cmd_dlq_show, cmd_dlq_stats;
 extern const struct cli_command cmd_dlq_count, cmd_dlq_tail, cmd_dlq_discard, cmd_dlq_purge;
 extern const struct cli_command cmd_dlq_export, cmd_dlq_import, cmd_help;

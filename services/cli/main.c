@@ -20,6 +20,7 @@ const struct cli_command *const cli_commands[] = {
     &cmd_dlq_export,
     &cmd_dlq_import,
     &cmd_dlq_replay,
+    &cmd_dlq_edit,
     &cmd_replay_list,
     &cmd_replay_show,
     &cmd_replay_pause,

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reprise dlq edit`: a task that is changed and sent again, while the original stays."""
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+
+import pytest
+
+from pipeline import BUILD
+from test_archiver import Archive, encode, letter
+
+BIG = 9007199254740993
+ORDER = b'{"amount": 10.10,\n "id": 9007199254740993, "currency": null}'
+HEADERS = [
+    {"key": "trace", "value": b"a"},
+    {"key": "trace", "value": b"b"},
+    {"key": "none", "value": None},
+    {"key": "raw", "value": b"\0\xff"},
+]
+
+
+class Edits(Archive):
+    def __init__(self, new_pipeline):
+        super().__init__(new_pipeline, "edit")
+        self.target = self.pipeline.create_target("orders")
+        self.other = self.pipeline.create_target("other")
+        self.readers = {topic: self.pipeline.reader(topic) for topic in (self.target, self.other)}
+        self.pipeline.start("archiver")
+        self.number = 0
+
+    def die(self, **task):
+        """The id of a new dead letter."""
+        self.number += 1
+        task = {"task_id": f"edit-{self.number}", "target": self.target, "key": b"k\0", "headers": HEADERS,
+                "payload": ORDER} | task
+        self.send(encode(letter(self.number, task=task)))
+        self.wait_for_all()
+        return self.query("select id from dead_letter where task_id = %s", f"edit-{self.number}")[0][0]
+
+    def edit(self, id, *arguments, code=0, **more):
+        command = [BUILD / "bin/reprise", "dlq", "edit", str(id), *arguments, "--config", self.pipeline.config_file]
+        done = subprocess.run(command, capture_output=True, timeout=120, stdin=subprocess.DEVNULL, **more)
+        text = (done.stdout + done.stderr).decode()
+        assert done.returncode == code, text
+        return text
+
+    def arrived(self, topic=None):
+        """The one record of the newest dead letter."""
+        topic = topic or self.target
+        return self.readers[topic].of_task(f"edit-{self.number}", timeout=60)[0]
+
+    def state(self, id):
+        return self.query("select status, replays from archive where id = %s", id)[0]
+
+
+YES = ("--reason", "ticket 4711", "--yes")
+
+
+@pytest.fixture(scope="module")
+def edits(new_pipeline):
+    return Edits(new_pipeline)
+
+
+def own(record):
+    return [(key, value) for key, value in record.headers if not key.startswith("reprise-")]
+
+
+def test_a_program_changes_what_it_says_and_no_more(edits):
+    id = edits.die()
+    text = edits.edit(id, "--jq", '.payload.currency = "EUR" | .headers[1].value = "c"', *YES, "--as", "ada")
+    assert '-     "currency": null' in text and '+     "currency": "EUR"' in text
+    assert str(BIG) not in [line[2:] for line in text.splitlines() if line[:1] in "+-"]
+    record = edits.arrived()
+    assert record.value == b'{"amount":10.10,"id":9007199254740993,"currency":"EUR"}'
+    assert record.key == b"k\0"
+    assert own(record) == [("trace", b"a"), ("trace", b"c"), ("none", None), ("raw", b"\0\xff")]
+    assert edits.state(id) == ("replayed", 1)
+    assert edits.query("select payload from dead_letter where id = %s", id)[0][0] == ORDER
+    actor, action, reason, detail = edits.query(
+        "select actor, action, reason, detail from audit where action = 'edit' order by at desc limit 1")[0]
+    assert (actor, action, reason) == ("ada", "edit", "ticket 4711")
+    assert f"id = {id}" in detail["filter"] and detail["total"] == 1
+
+
+def test_a_dry_run_and_a_refusal_do_nothing(edits):
+    id = edits.die()
+    change = ("--jq", ".payload.amount = 1")
+    assert '+     "amount": 1' in edits.edit(id, *change, "--dry-run")
+    edits.edit(id, *change, "--reason", "x", code=6)
+    edits.edit(id, *change, code=2)
+    edits.edit(id, "--jq", ".payload.id += 1", *YES, code=2)
+    edits.edit(id, "--jq", ".", *YES, code=4)
+    edits.edit(2**60, "--jq", ".", *YES, code=4)
+    assert edits.state(id) == ("dead", 0)
+
+
+def test_a_file_gives_the_document(edits, tmp_path):
+    id = edits.die()
+    document = json.loads(edits.edit(id, "--print"))
+    assert document["target"] == edits.target and document["payload"]["id"] == BIG
+    assert document["headers"][3] == {"key": "raw", "value": {"base64": "AP8="}}
+    text = edits.edit(id, "--print").replace(edits.target, edits.other)
+    text = text.replace('"key": "k\\u0000"', '"key": {"base64": "AAE="}').replace(
+        '"headers": [', '"headers": [{"key": "new", "value": null},')
+    file = tmp_path / "edited.json"
+    file.write_text(text)
+    edits.edit(id, "--file", file, *YES)
+    record = edits.arrived(edits.other)
+    assert record.value == ORDER
+    assert record.key == b"\0\1"
+    assert own(record)[0] == ("new", None) and len(own(record)) == 5
+
+
+def test_an_editor_changes_the_document(edits, tmp_path):
+    id = edits.die()
+    script = tmp_path / "my editor"
+    script.write_text('#!/bin/sh\nstat -c %a "$1" >> "$0.modes"\nsed -i s/10.10/20.20/ "$1"\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    env = dict(os.environ, VISUAL=shlex.quote(str(script)), TMPDIR=str(tmp_path))
+    edits.edit(id, *YES, env=env)
+    value = edits.arrived().value
+    assert value.split() == ORDER.replace(b"10.10", b"20.20").replace(b"{", b"{ ").replace(b"}", b" }").split()
+    assert (tmp_path / "my editor.modes").read_text() == "600\n"
+    assert not list(tmp_path.glob("reprise-edit-*"))
+
+
+def test_what_an_editor_spoils_is_kept_and_not_sent(edits, tmp_path):
+    id = edits.die()
+    env = dict(os.environ, EDITOR="sed -i s/target/tarjet/", TMPDIR=str(tmp_path))
+    env.pop("VISUAL", None)
+    text = edits.edit(id, *YES, env=env, code=2)
+    assert "'tarjet' that means nothing" in text
+    (kept,) = tmp_path.glob("reprise-edit-*")
+    assert str(kept) in text and "tarjet" in kept.read_text()
+    edits.edit(id, *YES, env=env | {"EDITOR": "false"}, code=1)
+    assert edits.state(id) == ("dead", 0)
+
+
+def test_a_target_that_is_not_there_is_refused(edits):
+    id = edits.die()
+    text = edits.edit(id, "--jq", '.target += "-none"', *YES, code=1)
+    assert "-none" in text
+    assert edits.state(id) == ("dead", 0)
+
+
+def test_text_that_postgresql_cannot_hold_is_sent_as_it_came(edits):
+    odd = [{"key": "odd\0key"[:3], "value": b"1"}]
+    id = edits.die(headers=odd, task_type="pay\0ment", payload=b"\xffraw")
+    text = edits.edit(id, "--jq", '.payload.base64 = "AP8="', *YES)
+    assert '+     "base64": "AP8="' in text
+    assert edits.arrived().value == b"\0\xff"
+
+
+def test_control_characters_never_reach_the_terminal(edits):
+    id = edits.die(payload=b'"\xc2\x9b31m\\u001b[2J\xe2\x80\xae"')
+    text = edits.edit(id, "--jq", '.payload += "\\u009b1m"', "--dry-run")
+    assert not any(c in text for c in "\x1b\x9b\u202e")
+
+
+def test_what_was_replayed_can_be_edited_again(edits):
+    id = edits.die()
+    edits.edit(id, "--jq", ".payload.n = 1", *YES)
+    text = edits.edit(id, "--jq", ".payload.n = 2", *YES)
+    assert "it is replayed already" in text
+    assert [r.value[-7:] for r in edits.readers[edits.target].of_task(f"edit-{edits.number}", 2, timeout=60)] == [
+        b',"n":1}', b',"n":2}']
+    assert edits.state(id) == ("replayed", 2)
