@@ -6,6 +6,7 @@
 
 #include "config_kafka.h"
 #include "config_policies.h"
+#include "config_retention.h"
 #include "config_table.h"
 #include "glob.h"
 #include "policies.h"
@@ -108,6 +109,14 @@ static int derive(struct rp_doc *doc, struct rp_config *c)
     return rp_config_policies_finish(doc, c);
 }
 
+static void check_retention(struct rp_doc *doc, const struct rp_config *c)
+{
+    const yaml_node_t *by_type = stated(doc, "retention", "by_type");
+    size_t mark = rp_doc_enter(doc, "retention.by_type");
+    rp_config_by_type_check(doc, by_type, c);
+    rp_doc_leave(doc, mark);
+}
+
 static void check_registry(struct rp_doc *doc, const struct rp_config *c)
 {
     const yaml_node_t *user = stated(doc, "schema_registry", "username");
@@ -150,6 +159,7 @@ static void check_together(struct rp_doc *doc, const struct rp_config *c)
     check_service(doc, "delayer", &c->delayer);
     check_service(doc, "archiver", &c->archiver);
     check_registry(doc, c);
+    check_retention(doc, c);
     check_targets(doc, c);
     rp_config_kafka_check(doc, c);
     if (c->memory_bytes < 2 * c->topics.max_message_bytes) {

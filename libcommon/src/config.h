@@ -81,7 +81,18 @@ struct rp_config {
     struct {
         int64_t keep_ms;     /* retention.keep */
         int schedule_minute; /* retention.schedule: minute of the day, UTC */
+        struct rp_type_keeps {
+            struct rp_type_keep {
+                char *type; /* a name or a glob */
+                int64_t keep_ms;
+            } *items;
+            size_t n;
+        } by_type;
+        char *export_dir; /* retention.export; "": none */
+        int64_t statistics_ms;
     } retention;
+
+    int64_t statistics_ms; /* archiver.statistics: how often they are taken */
 
     struct {
         int level; /* enum rp_log_level */

@@ -6,6 +6,7 @@
 #include "config.h"
 #include "config_kafka.h"
 #include "config_policies.h"
+#include "config_retention.h"
 #include "reprise/policy.h"
 #include "units.h"
 
@@ -49,6 +50,11 @@ static const char *check_url(const char *text)
 static const char *check_path(const char *text)
 {
     return *text == '/' ? NULL : "an absolute path";
+}
+
+static const char *check_path_or_none(const char *text)
+{
+    return *text == '/' || *text == '\0' ? NULL : "an absolute path, or nothing";
 }
 
 static const char *const guarantees[] = {"exactly-once", "at-least-once", NULL};
@@ -149,6 +155,9 @@ static const struct rp_param delayer[] = {
 static const struct rp_param archiver[] = {
     SERVICE(archiver, "5000", "127.0.0.1:9103"),
     LINGER(archiver, "100ms"),
+    {.key = "statistics", .type = RP_P_DURATION, RP_FIELD(rp_config, statistics_ms),
+     .min = SECOND, .max = DAY, .def = "5m",
+     .about = "How often the dead letters are counted into the table dead_letter_stat."},
     END,
 };
 
@@ -163,6 +172,18 @@ static const struct rp_param retention[] = {
      .max = 3650 * DAY, .def = "30d", .about = "How long a dead letter is kept."},
     {.key = "schedule", .type = RP_P_TIME_OF_DAY, RP_FIELD(rp_config, retention.schedule_minute),
      .def = "03:00", .about = "When older ones are dropped, each day, UTC."},
+    {.key = "by_type", .type = RP_P_SPECIAL, RP_FIELD(rp_config, retention.by_type),
+     .read = rp_config_by_type_read, .clear = rp_config_by_type_clear, .schema = "by_type",
+     .noun = "a mapping of task types to durations",
+     .about = "Task types, by name or glob, that are kept for less than retention.keep: "
+              "{payment: 7d, \"mail.*\": 2d}. Where several match, the shortest counts."},
+    {.key = "export", .type = RP_P_STRING, RP_FIELD(rp_config, retention.export_dir), .max = 4000,
+     .def = "", .check = check_path_or_none,
+     .about = "A folder to which dead letters are written, as compressed JSON lines, before they "
+              "are dropped; empty: they are not. What cannot be written is not dropped."},
+    {.key = "statistics", .type = RP_P_DURATION, RP_FIELD(rp_config, retention.statistics_ms),
+     .min = HOUR, .max = 3650 * DAY, .def = "90d",
+     .about = "How long the statistics are kept."},
     END,
 };
 

@@ -60,7 +60,7 @@ static void add_condition(struct rp_query *q, const struct rp_query *where)
 }
 
 /* What is to go is written down first: neither the export nor the deletion takes any other. */
-static int list(struct run *r, bool also_replaying, struct rp_error *err)
+static int list(struct run *r, struct rp_error *err)
 {
     if (rp_db_script(r->db,
                      "DROP TABLE IF EXISTS pg_temp.going;"
@@ -73,8 +73,7 @@ static int list(struct run *r, bool also_replaying, struct rp_error *err)
                      " SELECT row_number() OVER (ORDER BY w.dead_at, w.id) - 1, w.dead_at, w.id"
                      " FROM (SELECT d.dead_at, d.id FROM archive AS d WHERE ");
     add_condition(&q, r->p->where);
-    if (!also_replaying)
-        rp_query_add(&q, " AND d.status <> 'replaying'");
+    rp_query_add(&q, " AND d.status <> 'replaying'");
     if (r->p->limit > 0) {
         rp_query_add(&q, " ORDER BY d.dead_at, d.id LIMIT ");
         rp_query_param_int(&q, r->p->limit);
@@ -85,42 +84,109 @@ static int list(struct run *r, bool also_replaying, struct rp_error *err)
     return rp_db_script(r->db, "ANALYZE pg_temp.going", err);
 }
 
-static int export_batch(struct run *r, struct rp_export *file, int64_t from, struct rp_error *err)
+/* The next lines of the file; behind the last of them where `last` is not NULL. */
+static int export_batch(struct run *r, struct rp_export *file, struct rp_query *q, PGresult **last,
+                        struct rp_error *err)
 {
-    struct rp_query q = {0};
     PGresult *result;
-    rp_query_add(&q, "SELECT ");
-    rp_query_add(&q, rp_archive_json);
-    rp_query_add(&q, " FROM pg_temp.going AS g JOIN archive AS d ON d.dead_at = g.dead_at"
-                     " AND d.id = g.id WHERE g.n >= ");
-    rp_query_param_int(&q, from);
-    rp_query_add(&q, " AND g.n < ");
-    rp_query_param_int(&q, from + EXPORT_BATCH);
-    rp_query_add(&q, " ORDER BY g.n");
-    int failed = rp_query_run(&q, r->db, &result, err);
-    rp_query_clear(&q);
+    int failed = rp_query_run(q, r->db, &result, err);
+    rp_query_clear(q);
     if (failed != 0)
         return -1;
     failed = rp_export_rows(file, result, err);
     r->progress->exported += PQntuples(result);
-    PQclear(result);
+    RP_CRASH_POINT(export_batch_written);
+    PQclear(*last);
+    *last = result;
     return failed;
 }
 
-static int export_listed(struct run *r, struct rp_error *err)
+static struct rp_query listed_from(int64_t n)
+{
+    struct rp_query q = {0};
+    rp_query_add(&q, "SELECT ");
+    rp_query_add(&q, rp_archive_json);
+    rp_query_add(&q, " FROM pg_temp.going AS g JOIN archive AS d ON d.dead_at = g.dead_at"
+                     " AND d.id = g.id WHERE g.n >= ");
+    rp_query_param_int(&q, n);
+    rp_query_add(&q, " AND g.n < ");
+    rp_query_param_int(&q, n + EXPORT_BATCH);
+    rp_query_add(&q, " ORDER BY g.n");
+    return q;
+}
+
+static struct rp_query matching_behind(const struct rp_query *where, const PGresult *last,
+                                       int64_t most)
+{
+    struct rp_query q = begin_with(where);
+    int n = PQntuples(last);
+    rp_query_add(&q, "SELECT ");
+    rp_query_add(&q, rp_archive_json);
+    rp_query_add(&q, ", d.dead_at, d.id FROM archive AS d WHERE ");
+    add_condition(&q, where);
+    if (n > 0) {
+        rp_query_add(&q, " AND (d.dead_at, d.id) > (");
+        rp_query_param(&q, PQgetvalue(last, n - 1, 1));
+        rp_query_add(&q, "::timestamptz, ");
+        rp_query_param(&q, PQgetvalue(last, n - 1, 2));
+        rp_query_add(&q, "::bigint)");
+    }
+    rp_query_add(&q, " ORDER BY d.dead_at, d.id LIMIT ");
+    rp_query_param_int(&q, most);
+    return q;
+}
+
+static int stopped(struct rp_error *err)
+{
+    return rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "the export was stopped");
+}
+
+static int write_listed(struct run *r, struct rp_export *file, PGresult **last,
+                        struct rp_error *err)
+{
+    for (int64_t n = 0; n < r->progress->matched; n += EXPORT_BATCH) {
+        struct rp_query q = listed_from(n);
+        if (!go_on(r)) {
+            rp_query_clear(&q);
+            return stopped(err);
+        }
+        if (export_batch(r, file, &q, last, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int write_matching(struct run *r, struct rp_export *file, PGresult **last,
+                          struct rp_error *err)
+{
+    int64_t limit = r->p->limit > 0 ? r->p->limit : INT64_MAX;
+    do {
+        int64_t left = limit - r->progress->exported;
+        struct rp_query q =
+            matching_behind(r->p->where, *last, left < EXPORT_BATCH ? left : EXPORT_BATCH);
+        if (!go_on(r)) {
+            rp_query_clear(&q);
+            return stopped(err);
+        }
+        if (export_batch(r, file, &q, last, err) != 0)
+            return -1;
+    } while (PQntuples(*last) == EXPORT_BATCH && r->progress->exported < limit);
+    return 0;
+}
+
+typedef int write_fn(struct run *r, struct rp_export *file, PGresult **last, struct rp_error *err);
+
+static int export_by(struct run *r, write_fn *write, struct rp_error *err)
 {
     struct rp_export *file;
-    int failed = rp_export_open(r->p->export_path, &file, err);
-    if (failed != 0)
+    PGresult *last = NULL;
+    if (rp_export_open(r->p->export_path, &file, err) != 0)
         return -1;
-    for (int64_t n = 0; failed == 0 && n < r->progress->matched; n += EXPORT_BATCH) {
-        failed = go_on(r) ? export_batch(r, file, n, err)
-                          : rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "the export was stopped");
-        RP_CRASH_POINT(export_batch_written);
-    }
+    int failed = write(r, file, &last, err);
     if (failed == 0)
         failed = rp_export_commit(file, err);
     RP_CRASH_POINT(export_named);
+    PQclear(last);
     rp_export_free(file);
     return failed;
 }
@@ -222,9 +288,9 @@ int rp_purge_run(struct rp_db *db, const struct rp_purge *p, struct rp_purge_pro
 {
     struct run r = {.db = db, .p = p, .progress = out};
     *out = (struct rp_purge_progress){0};
-    int failed = list(&r, false, err);
+    int failed = list(&r, err);
     if (failed == 0 && out->matched > 0 && p->export_path != NULL)
-        failed = export_listed(&r, err);
+        failed = export_by(&r, write_listed, err);
     if (failed == 0 && out->matched > 0)
         failed = delete_listed(&r, err);
     return end(&r, failed);
@@ -235,8 +301,5 @@ int rp_purge_export(struct rp_db *db, const struct rp_purge *p, struct rp_purge_
 {
     struct run r = {.db = db, .p = p, .progress = out};
     *out = (struct rp_purge_progress){0};
-    int failed = list(&r, true, err);
-    if (failed == 0)
-        failed = export_listed(&r, err);
-    return end(&r, failed);
+    return export_by(&r, write_matching, err);
 }

@@ -259,6 +259,29 @@ BEGIN
 END
 $$;
 
+-- Writes the counts down as they are now, once in `every`, whoever asks; false where that was done.
+-- What is older than `keep` goes.
+CREATE FUNCTION dead_letter_snapshot(every interval, keep interval) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    this timestamptz := date_bin(every, now(), '2000-01-01 00:00Z');
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtext('reprise: statistics')) OR
+       EXISTS (SELECT FROM dead_letter_stat WHERE at >= this) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO dead_letter_stat
+    SELECT this, task_type, reason, category,
+           coalesce(sum(n) FILTER (WHERE status = 'dead'), 0),
+           coalesce(sum(n) FILTER (WHERE status = 'replaying'), 0),
+           coalesce(sum(n) FILTER (WHERE status = 'replayed'), 0),
+           coalesce(sum(n) FILTER (WHERE status = 'discarded'), 0), sum(came_back)
+      FROM dead_letter_count GROUP BY 2, 3, 4 HAVING sum(n) <> 0;
+    DELETE FROM dead_letter_stat WHERE at < now() - keep;
+    RETURN true;
+END
+$$;
+
 -- Counts the rows of a day anew, for who has changed them behind the triggers' back (TRUNCATE, a
 -- partition written to by its own name). Writers wait meanwhile.
 CREATE FUNCTION dead_letter_recount(day date) RETURNS void LANGUAGE plpgsql AS $$

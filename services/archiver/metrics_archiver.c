@@ -10,6 +10,28 @@ static struct rp_series *counter(struct rp_metrics *metrics, const char *name, c
                             NULL);
 }
 
+static const char *const statuses[METRICS_STATUSES] = {"dead", "replaying", "replayed",
+                                                       "discarded"};
+
+static void init_contents(struct metrics_archiver *m, struct rp_metrics *metrics)
+{
+    struct rp_family *by_status =
+        rp_metrics_family(metrics, RP_GAUGE, "reprise_archiver_dead_letters",
+                          "Dead letters in the archive.", "status", METRICS_STATUSES, NULL, 0);
+    for (size_t i = 0; i < METRICS_STATUSES; i++) {
+        struct rp_bytes status = rp_str(statuses[i]);
+        m->dead_letters[i] = rp_family_series(by_status, &status);
+    }
+    m->backlog = rp_metrics_family(metrics, RP_GAUGE, "reprise_archiver_backlog",
+                                   "Dead letters that nobody has done anything about.",
+                                   "type,reason", METRICS_BACKLOG_SERIES, NULL, 0);
+    m->oldest_dead = rp_family_series(
+        rp_metrics_family(metrics, RP_GAUGE, "reprise_archiver_oldest_dead_seconds",
+                          "How long the oldest of the backlog is dead; 0: there is none.", "", 1,
+                          NULL, 0),
+        NULL);
+}
+
 void metrics_archiver_init(struct metrics_archiver *m, struct rp_metrics *metrics)
 {
     struct rp_family *archived =
@@ -25,23 +47,27 @@ void metrics_archiver_init(struct metrics_archiver *m, struct rp_metrics *metric
                        "Records read again that the archive had already.");
     m->fenced = counter(metrics, "reprise_archiver_fenced_total",
                         "Partitions found to have a newer owner.");
-    m->database_errors = counter(metrics, "reprise_archiver_database_errors_total",
-                                 "Failures of the database, after each of which it is tried again.");
-    m->days_dropped = counter(metrics, "reprise_archiver_days_dropped_total",
-                              "Days that retention dropped.");
+    m->database_errors =
+        counter(metrics, "reprise_archiver_database_errors_total",
+                "Failures of the database, after each of which it is tried again.");
+    m->days_dropped =
+        counter(metrics, "reprise_archiver_days_dropped_total", "Days that retention dropped.");
     m->rows_dropped = counter(metrics, "reprise_archiver_rows_dropped_total",
                               "Dead letters that retention dropped.");
-    m->batch_seconds = rp_family_series(
-        rp_metrics_family(metrics, RP_HISTOGRAM, "reprise_archiver_batch_seconds",
-                          "How long a batch takes to be committed.", "", 1, rp_seconds_bounds,
-                          rp_n_seconds_bounds),
-        NULL);
+    m->retention_failures = counter(metrics, "reprise_archiver_retention_failures_total",
+                                    "Runs of retention that failed, an export among them.");
+    m->batch_seconds =
+        rp_family_series(rp_metrics_family(metrics, RP_HISTOGRAM, "reprise_archiver_batch_seconds",
+                                           "How long a batch takes to be committed.", "", 1,
+                                           rp_seconds_bounds, rp_n_seconds_bounds),
+                         NULL);
     m->lag = rp_metrics_family(metrics, RP_GAUGE, "reprise_archiver_lag_records",
                                "Offsets of the dead-letter topic that are still to be archived.",
                                "partition", 1024, NULL, 0);
-    m->database_up =
-        rp_metrics_family(metrics, RP_GAUGE, "reprise_archiver_database_up",
-                          "Whether the worker is connected to PostgreSQL.", "worker", 1024, NULL, 0);
+    m->database_up = rp_metrics_family(metrics, RP_GAUGE, "reprise_archiver_database_up",
+                                       "Whether the worker is connected to PostgreSQL.", "worker",
+                                       1024, NULL, 0);
+    init_contents(m, metrics);
 }
 
 static struct rp_series *numbered(struct rp_family *family, int64_t n)
@@ -60,4 +86,24 @@ struct rp_series *metrics_archiver_lag(struct metrics_archiver *m, int32_t parti
 struct rp_series *metrics_archiver_database_up(struct metrics_archiver *m, int worker)
 {
     return numbered(m->database_up, worker);
+}
+
+struct rp_series *metrics_archiver_backlog(struct metrics_archiver *m,
+                                           const struct rp_bytes *labels)
+{
+    struct rp_series *series = rp_family_series(m->backlog, labels);
+    size_t i = 0;
+    while (i < m->n_backlog && m->backlog_seen[i] != series)
+        i++;
+    if (i == m->n_backlog && i < sizeof m->backlog_seen / sizeof *m->backlog_seen)
+        m->backlog_seen[m->n_backlog++] = series;
+    return series;
+}
+
+struct rp_series *metrics_archiver_status(struct metrics_archiver *m, struct rp_bytes status)
+{
+    size_t i = METRICS_STATUSES - 1;
+    while (i > 0 && !rp_bytes_equal(status, rp_str(statuses[i])))
+        i--;
+    return m->dead_letters[i];
 }

@@ -8,25 +8,27 @@
 #include "clock.h"
 #include "day.h"
 #include "log.h"
+#include "retention_day.h"
+#include "retention_types.h"
 
-#define DAYS_AHEAD 3
 /* After a failure, and while another archiver is at it. */
 #define AGAIN_MS INT64_C(60000)
+/* While rows of a day are being replayed. */
+#define HELD_AGAIN_MS INT64_C(3600000)
 /* What a clock may differ from the database's: one that is wrong must not drop anything. */
 #define MAX_SKEW_MS INT64_C(3600000)
 
 static const char lock[] = "SELECT pg_try_advisory_lock(hashtext('reprise: retention'))::int";
 static const char unlock[] = "SELECT pg_advisory_unlock(hashtext('reprise: retention'))::int";
 
-/* The value of a query's only column and row; `fallback` where it is null or there is no row. */
+/* The value of a query's only column and row. */
 static int query_int(struct rp_db *db, const char *sql, int n, const char *const *values,
-                     int64_t fallback, int64_t *out, struct rp_error *err)
+                     int64_t *out, struct rp_error *err)
 {
     PGresult *result;
     if (rp_db_query(db, sql, n, values, &result, err) != 0)
         return -1;
-    bool some = PQntuples(result) > 0 && !PQgetisnull(result, 0, 0);
-    *out = some ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : fallback;
+    *out = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
     PQclear(result);
     return 0;
 }
@@ -40,13 +42,13 @@ static int add_days_ahead(struct rp_db *db, int64_t now_ms, struct rp_error *err
     return query_int(db,
                      "SELECT count(*) FILTER (WHERE dead_letter_add_day($1::date + n))"
                      " FROM generate_series(-1, 3) AS n",
-                     1, values, 0, &added, err);
+                     1, values, &added, err);
 }
 
 static int check_clock(struct rp_db *db, int64_t now_ms, struct rp_error *err)
 {
     int64_t theirs;
-    if (query_int(db, "SELECT floor(extract(epoch FROM now()) * 1000)::bigint", 0, NULL, 0, &theirs,
+    if (query_int(db, "SELECT floor(extract(epoch FROM now()) * 1000)::bigint", 0, NULL, &theirs,
                   err) != 0)
         return -1;
     if (theirs < now_ms - MAX_SKEW_MS || theirs > now_ms + MAX_SKEW_MS)
@@ -56,75 +58,63 @@ static int check_clock(struct rp_db *db, int64_t now_ms, struct rp_error *err)
     return 0;
 }
 
-/* Looks what has to go. The lock is taken only for something to do. */
-static int begin(struct retention *r, struct rp_db *db, const char *keep_from, int64_t now_ms,
-                 struct rp_error *err)
+static int drop_days(struct retention *r, struct rp_db *db, int64_t now_ms, bool *held,
+                     struct rp_error *err)
 {
+    char keep_from[DAY_TEXT_SIZE];
     const char *values[] = {keep_from};
-    int64_t days, locked;
-    if (add_days_ahead(db, now_ms, err) != 0 || check_clock(db, now_ms, err) != 0 ||
-        query_int(db, "SELECT count(*) FROM dead_letter_day WHERE day < $1::date", 1, values, 0,
-                  &days, err) != 0)
+    PGresult *days;
+    int failed = 0;
+    day_text(
+        day_keep_from(now_ms, r->config->retention.schedule_minute, r->config->retention.keep_ms),
+        keep_from);
+    if (rp_db_query(db,
+                    "SELECT day, (extract(epoch FROM day) * 1000)::bigint FROM dead_letter_day"
+                    " WHERE day < $1::date ORDER BY day",
+                    1, values, &days, err) != 0)
         return -1;
     rp_log(RP_LOG_INFO, "retention-run", rp_f_str("keep_from", keep_from),
-           rp_f_int("days_to_drop", days));
-    r->next_ms = day_scheduled(now_ms, r->minute) + DAY_MS;
-    if (days == 0)
+           rp_f_int("days_to_drop", PQntuples(days)));
+    for (int i = 0; failed == 0 && i < PQntuples(days) && !atomic_load(r->stop); i++)
+        failed = retention_drop_day(r, db, PQgetvalue(days, i, 0),
+                                    strtoll(PQgetvalue(days, i, 1), NULL, 10), held, err);
+    PQclear(days);
+    return failed;
+}
+
+static int run(struct retention *r, struct rp_db *db, int64_t now_ms, struct rp_error *err)
+{
+    int64_t locked, cleaned;
+    bool held = false;
+    if (add_days_ahead(db, now_ms, err) != 0 || check_clock(db, now_ms, err) != 0 ||
+        query_int(db, lock, 0, NULL, &locked, err) != 0)
+        return -1;
+    r->next_ms = now_ms + AGAIN_MS;
+    if (locked != 1)
         return 0;
-    if (query_int(db, lock, 0, NULL, 0, &locked, err) != 0)
-        return -1;
-    r->running = locked == 1;
-    if (!r->running)
-        r->next_ms = now_ms + AGAIN_MS;
-    return 0;
-}
-
-static int finish(struct retention *r, struct rp_db *db, struct rp_error *err)
-{
-    int64_t unlocked;
-    r->running = false;
-    return query_int(db, unlock, 0, NULL, 0, &unlocked, err);
-}
-
-static int drop_oldest(struct retention *r, struct rp_db *db, const char *keep_from,
-                       struct rp_error *err)
-{
-    PGresult *result;
-    char reason[80];
-    int64_t began_ms = rp_mono_ms();
-    (void)snprintf(reason, sizeof reason, "retention.keep is %" PRId64 " hours",
-                   r->keep_ms / 3600000);
-    const char *values[] = {keep_from, reason};
-    if (rp_db_query(db,
-                    "SELECT day, dead_letter_drop_day(day, 'reprise-archiver', $2) FROM"
-                    " (SELECT min(day) AS day FROM dead_letter_day WHERE day < $1::date) AS oldest"
-                    " WHERE day IS NOT NULL",
-                    2, values, &result, err) != 0)
-        return -1;
-    bool none = PQntuples(result) == 0;
-    if (!none && !PQgetisnull(result, 0, 1)) {
-        int64_t rows = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
-        rp_log(RP_LOG_INFO, "day-dropped", rp_f_str("day", PQgetvalue(result, 0, 0)),
-               rp_f_int("rows", rows), rp_f_int("took_ms", rp_mono_ms() - began_ms));
-        rp_series_add(r->metrics->days_dropped, 1);
-        rp_series_add(r->metrics->rows_dropped, (double)rows);
-    }
-    PQclear(result);
-    return none ? finish(r, db, err) : 0;
+    int failed = drop_days(r, db, now_ms, &held, err);
+    if (failed == 0)
+        failed = retention_delete_types(r, db, now_ms, err);
+    if (failed == 0)
+        failed = query_int(db, "SELECT error_group_clean()", 0, NULL, &cleaned, err);
+    /* After a failure it goes with the connection, at the latest. */
+    struct rp_error unlock_err;
+    if (rp_db_alive(db) && query_int(db, unlock, 0, NULL, &locked, &unlock_err) != 0 && failed == 0)
+        failed = rp_fail(err, unlock_err.code, unlock_err.cls, "%s", unlock_err.text);
+    if (failed == 0 && !atomic_load(r->stop))
+        r->next_ms = day_scheduled(now_ms, r->config->retention.schedule_minute) + DAY_MS;
+    if (held && r->next_ms > now_ms + HELD_AGAIN_MS)
+        r->next_ms = now_ms + HELD_AGAIN_MS;
+    return failed;
 }
 
 int retention_serve(struct retention *r, struct rp_db *db, int64_t now_ms, struct rp_error *err)
 {
-    char keep_from[DAY_TEXT_SIZE];
-    if (!r->running && now_ms < r->next_ms)
+    if (now_ms < r->next_ms)
         return 0;
-    day_text(day_keep_from(now_ms, r->minute, r->keep_ms), keep_from);
-    int failed = r->running ? drop_oldest(r, db, keep_from, err)
-                            : begin(r, db, keep_from, now_ms, err);
-    if (failed == 0)
+    if (run(r, db, now_ms, err) == 0)
         return 0;
-    /* The lock is kept: it goes with the connection, or with the next run's end. */
-    r->running = false;
     r->next_ms = now_ms + AGAIN_MS;
+    rp_series_add(r->metrics->retention_failures, 1);
     return rp_fail_in(err, "retention");
 }

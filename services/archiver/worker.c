@@ -9,9 +9,9 @@
 #include "clock.h"
 #include "consumer.h"
 #include "jobs.h"
+#include "keeper.h"
 #include "crash_point.h"
 #include "log.h"
-#include "retention.h"
 #include "store.h"
 #include "topic_id.h"
 
@@ -35,7 +35,7 @@ struct worker {
     struct store *store;
     struct batch *batch;
     struct parts parts;
-    struct retention retention;
+    struct keeper *keeper; /* worker 0 has one */
     char owner[128];
     char topic_id[TOPIC_ID_SIZE];
     bool topic_known;        /* topic_id was asked for since partitions came */
@@ -63,7 +63,6 @@ static void database_failed(struct worker *w, const struct rp_error *err)
 {
     stand_still(w);
     store_disconnect(w->store);
-    w->retention.running = false;
     w->wait_ms = w->wait_ms == 0 ? FIRST_WAIT_MS : 2 * w->wait_ms;
     if (w->wait_ms > LAST_WAIT_MS)
         w->wait_ms = LAST_WAIT_MS;
@@ -113,8 +112,8 @@ static void pause_part(struct worker *w, struct part *part, bool pause)
 {
     rd_kafka_t *rk = rp_consumer_handle(w->consumer);
     rd_kafka_topic_partition_list_t *list = list_of(w, part, RD_KAFKA_OFFSET_INVALID);
-    rd_kafka_resp_err_t code = pause ? rd_kafka_pause_partitions(rk, list)
-                                     : rd_kafka_resume_partitions(rk, list);
+    rd_kafka_resp_err_t code =
+        pause ? rd_kafka_pause_partitions(rk, list) : rd_kafka_resume_partitions(rk, list);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         code = list->elems[0].err;
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -193,23 +192,10 @@ static void serve_parts(struct worker *w)
     }
 }
 
-static void serve_retention(struct worker *w)
-{
-    struct rp_error err;
-    if (w->service->index != 0 || !store_connected(w->store) ||
-        retention_serve(&w->retention, store_db(w->store), rp_wall_ms(), &err) == 0)
-        return;
-    if (store_connected(w->store))
-        rp_log(RP_LOG_WARN, "retention-failed", rp_f_str("error", err.text));
-    else
-        database_failed(w, &err);
-}
-
 /* For those who watch the group's lag; it is never read back. */
 static void commit_to_kafka(struct worker *w)
 {
-    rd_kafka_topic_partition_list_t *list =
-        rd_kafka_topic_partition_list_new((int)w->parts.n);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)w->parts.n);
     for (size_t i = 0; i < w->parts.n; i++)
         if (w->parts.items[i].live && w->parts.items[i].claim.next_offset > 0)
             rd_kafka_topic_partition_list_add(list, topic_of(w), w->parts.items[i].claim.partition)
@@ -336,8 +322,7 @@ static int take_error(struct worker *w, rd_kafka_message_t *message, struct rp_e
 static int poll_timeout(const struct worker *w)
 {
     if (batch_rows(w->batch) == 0)
-        return w->retention.running ? 0 : !parts_all_live(&w->parts) ? (int)SEEK_AGAIN_MS
-                                                                      : IDLE_POLL_MS;
+        return !parts_all_live(&w->parts) ? (int)SEEK_AGAIN_MS : IDLE_POLL_MS;
     int64_t left = w->batch_mono_ms + w->section->linger_ms - rp_mono_ms();
     return left < 0 ? 0 : left > IDLE_POLL_MS ? IDLE_POLL_MS : (int)left;
 }
@@ -363,7 +348,6 @@ static int run(struct worker *w, struct rp_error *err)
         if (serve_connection(w, err) != 0)
             return -1;
         serve_parts(w);
-        serve_retention(w);
         atomic_store(&w->service->ready,
                      w->joined && store_connected(w->store) && parts_all_live(&w->parts));
         if (poll_once(w, err) != 0)
@@ -391,9 +375,6 @@ static int init(struct worker *w, struct rp_error *err)
     (void)snprintf(group, sizeof group, "%sreprise-archiver", config->topics.prefix);
     metrics_archiver_init(&w->metrics, w->service->metrics);
     w->database_up = metrics_archiver_database_up(&w->metrics, w->service->index);
-    w->retention = (struct retention){.keep_ms = config->retention.keep_ms,
-                                      .minute = config->retention.schedule_minute,
-                                      .metrics = &w->metrics};
     if (batch_new(&options, &w->batch, err) != 0 ||
         store_new(config->postgres.dsn, topic_of(w), w->owner, &w->store, err) != 0)
         return -1;
@@ -414,8 +395,11 @@ int worker_run(struct rp_worker *service, struct rp_error *err)
     int failed = init(&w, err);
     if (failed == 0 && service->index == 0)
         failed = jobs_start(service, &jobs, err);
+    if (failed == 0 && service->index == 0)
+        failed = keeper_start(service->config, &w.metrics, w.owner, &w.keeper, err);
     if (failed == 0)
         failed = run(&w, err);
+    keeper_stop(w.keeper);
     rp_consumer_close(w.consumer);
     jobs_stop(jobs);
     parts_clear(&w.parts);

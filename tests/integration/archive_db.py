@@ -18,6 +18,13 @@ class ArchiveDb:
             json.dumps({"postgres": {"dsn": self.dsn}, "kafka": {"bootstrap.servers": "none:1"}})
         )
 
+    @classmethod
+    def of(cls, dsn):
+        """One that is there already."""
+        db = cls.__new__(cls)
+        db.dsn = dsn
+        return db
+
     def migrate(self):
         return subprocess.run(
             [BUILD / "bin/reprise", "db", "migrate", "--config", self.config],
@@ -37,8 +44,9 @@ class ArchiveDb:
     def add_letters(self, count, first_at, days=1, types=6, groups=40, first_offset=0):
         """Rows made in the database, spread evenly over the days from `first_at` on."""
         self.query(
-            "select dead_letter_add_day((%s::timestamptz at time zone 'UTC')::date + n)"
-            " from generate_series(0, %s) as n", first_at, days,
+            "select dead_letter_add_day(day::date) from generate_series("
+            "date_trunc('day', %s::timestamptz), %s::timestamptz + %s * interval '1 day' -"
+            " interval '1 us', interval '1 day') as day", first_at, first_at, days,
         )  # fmt: skip
         self.query(
             "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason,"

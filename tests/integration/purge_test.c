@@ -141,6 +141,23 @@ static void what_goes_is_exported_before(void **state)
     answers(left, "a replaying 10, b dead 100");
 }
 
+static void an_export_alone_has_all_that_matches(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    struct rp_purge_progress progress;
+    p.export_path = path;
+    if (rp_purge_export(db, &p, &progress, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(progress.exported, 300);
+    assert_int_equal(lines_of_export(), 300);
+    assert_int_equal(unlink(path), 0);
+    p.limit = 150;
+    assert_int_equal(rp_purge_export(db, &p, &progress, &err), 0);
+    assert_int_equal(lines_of_export(), 150);
+    answers("SELECT count(*) FROM dead_letter", "400");
+}
+
 static void nothing_goes_when_the_export_fails(void **state)
 {
     (void)state;
@@ -216,6 +233,7 @@ int main(void)
         FRESH(what_matches_goes_and_what_is_being_replayed_stays),
         FRESH(the_oldest_go_first),
         FRESH(what_goes_is_exported_before),
+        FRESH(an_export_alone_has_all_that_matches),
         FRESH(nothing_goes_when_the_export_fails),
         FRESH(an_export_that_is_stopped_leaves_no_file_and_deletes_nothing),
         FRESH(what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment),

@@ -58,6 +58,7 @@ static const char good[] =
     "tiers: [1s, 2s]\n"
     "kafka: {linger.ms: 1, consumer: {fetch.min.bytes: 2}}\n"
     "targets: {allow: [a, b]}\n"
+    "retention: {by_type: {a: 2d}, export: /tmp}\n"
     "categories: {MINE: {classes: [\"a*\", b], messages: [c]}}\n"
     "policies:\n"
     "  a: {target: t, fallback: f, retryable: [x], non_retryable: [y],\n"

@@ -80,6 +80,24 @@ static void a_retired_tier_is_read_and_not_sent_to(void **state)
                   "2: tiers_retired: 60s is among tiers\n");
 }
 
+static void types_may_be_kept_for_less(void **state)
+{
+    (void)state;
+    struct rp_config *c = load_good("retention: {keep: 30d, by_type: {payment: 7d, \"mail.*\": 1d}}\n");
+    assert_int_equal(c->retention.by_type.n, 2);
+    assert_string_equal(c->retention.by_type.items[1].type, "mail.*");
+    assert_int_equal(c->retention.by_type.items[1].keep_ms, 86400000);
+    rp_config_free(c);
+    assert_faults("retention:\n  keep: 30d\n  by_type:\n    a: 30d\n    b: soon\n",
+                  "4: retention.by_type: a is kept for no longer than all are, by retention.keep\n"
+                  "5: retention.by_type.b: expected a duration from 1d to 3650d (500ms, 1s, 15m, "
+                  "12h, 30d), found \"soon\"\n");
+    assert_faults("retention: {by_type: 3d, export: here}\n",
+                  "1: retention.by_type: expected a mapping of task types to durations, found "
+                  "\"3d\"\n"
+                  "1: retention.export: expected an absolute path, or nothing, found \"here\"\n");
+}
+
 static void every_fault_is_told_in_the_files_order(void **state)
 {
     (void)state;
@@ -463,6 +481,7 @@ int main(void)
         cmocka_unit_test(an_empty_file_gives_the_defaults),
         cmocka_unit_test(what_the_file_states_is_taken),
         cmocka_unit_test(a_retired_tier_is_read_and_not_sent_to),
+        cmocka_unit_test(types_may_be_kept_for_less),
         cmocka_unit_test(every_fault_is_told_in_the_files_order),
         cmocka_unit_test(a_key_that_comes_twice_is_refused),
         cmocka_unit_test(a_value_of_the_wrong_shape_is_refused),

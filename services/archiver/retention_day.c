@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "retention_day.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "crash_point.h"
+#include "day.h"
+#include "export_name.h"
+#include "log.h"
+#include "purge.h"
+
+/* How long a day waits for its replays. */
+#define HOLD_DAYS 7
+
+/* What dead_letter_drop_day answers, when it drops nothing. */
+enum { REPLAYING = -1, OTHER_ROWS = -2, NO_SUCH_DAY = -3 };
+
+struct day {
+    struct retention *r;
+    struct rp_db *db;
+    const char *day;
+    char latest[24];             /* ms since 1970; it is dropped then, whatever is replayed */
+    char path[EXPORT_NAME_SIZE]; /* of the export; "": none */
+    int64_t exported;
+};
+
+static bool go_on(void *opaque, const struct rp_purge_progress *progress)
+{
+    const struct retention *r = opaque;
+    (void)progress;
+    return !atomic_load(r->stop);
+}
+
+/* An export of a day that was not dropped after all is not whole, or will be made again. */
+static void forget_export(struct day *d)
+{
+    if (d->path[0] != '\0' && unlink(d->path) != 0)
+        rp_log(RP_LOG_WARN, "export-left", rp_f_str("file", d->path));
+}
+
+static int export(struct day *d, struct rp_error *err)
+{
+    struct rp_query where = {0};
+    struct rp_purge_progress progress;
+    char name[64];
+    (void)snprintf(name, sizeof name, "dead-letters-%s", d->day);
+    if (export_name(d->r->config->retention.export_dir, name, d->path, err) != 0)
+        return -1;
+    rp_query_add(&where, "(d.dead_at >= ");
+    rp_query_param(&where, d->day);
+    rp_query_add(&where, "::timestamptz AND d.dead_at < ");
+    rp_query_param(&where, d->day);
+    rp_query_add(&where, "::timestamptz + interval '1 day')");
+    const struct rp_purge p = {
+        .where = &where, .export_path = d->path, .go_on = go_on, .opaque = d->r};
+    int failed = rp_purge_export(d->db, &p, &progress, err);
+    rp_query_clear(&where);
+    d->exported = progress.exported;
+    RP_CRASH_POINT(day_exported);
+    if (failed == 0 && d->exported == 0) { /* nobody wants to know */
+        forget_export(d);
+        d->path[0] = '\0';
+    }
+    return failed;
+}
+
+static int query_int(const struct day *d, const char *sql, int n, const char *const *values,
+                     int64_t *out, struct rp_error *err)
+{
+    PGresult *result;
+    if (rp_db_query(d->db, sql, n, values, &result, err) != 0)
+        return -1;
+    *out = PQgetisnull(result, 0, 0) ? NO_SUCH_DAY : strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return 0;
+}
+
+/* Looked at before an export is made in vain. */
+static int is_held(const struct day *d, bool *held, struct rp_error *err)
+{
+    static const char sql[] =
+        "SELECT (now() < to_timestamp($2::bigint / 1000) AND EXISTS (SELECT FROM dead_letter_state"
+        " WHERE status = 'replaying' AND dead_at >= $1::timestamptz"
+        " AND dead_at < $1::timestamptz + interval '1 day'))::int";
+    const char *values[] = {d->day, d->latest};
+    int64_t answer;
+    if (query_int(d, sql, 2, values, &answer, err) != 0)
+        return -1;
+    *held = answer == 1;
+    return 0;
+}
+
+/* `*out` is how many rows went, or one of the answers above. */
+static int drop(const struct day *d, int64_t *out, struct rp_error *err)
+{
+    static const char sql[] = "SELECT dead_letter_drop_day($1::date, 'reprise-archiver', $2,"
+                              " now() >= to_timestamp($3::bigint / 1000), $4,"
+                              " jsonb_strip_nulls(jsonb_build_object('export', $5::text)))";
+    char reason[80], expected[24];
+    (void)snprintf(reason, sizeof reason, "retention.keep is %" PRId64 " hours",
+                   d->r->config->retention.keep_ms / 3600000);
+    (void)snprintf(expected, sizeof expected, "%" PRId64, d->exported);
+    const char *values[] = {d->day, reason, d->latest,
+                            *d->r->config->retention.export_dir == '\0' ? NULL : expected,
+                            d->path[0] == '\0' ? NULL : d->path};
+    return query_int(d, sql, 5, values, out, err);
+}
+
+static void tell(const struct day *d, int64_t rows, int64_t began_ms)
+{
+    rp_log(RP_LOG_INFO, "day-dropped", rp_f_str("day", d->day), rp_f_int("rows", rows),
+           rp_f_str("export", d->path), rp_f_int("took_ms", rp_mono_ms() - began_ms));
+    rp_series_add(d->r->metrics->days_dropped, 1);
+    rp_series_add(d->r->metrics->rows_dropped, (double)rows);
+}
+
+static int export_and_drop(struct day *d, bool *held, struct rp_error *err)
+{
+    int64_t rows, began_ms = rp_mono_ms();
+    if (d->r->config->retention.export_dir[0] != '\0' && export(d, err) != 0)
+        return -1;
+    if (drop(d, &rows, err) != 0)
+        return -1; /* the export stays: whether the day went is not known */
+    if (rows >= 0) {
+        tell(d, rows, began_ms);
+        return 0;
+    }
+    forget_export(d);
+    if (rows == OTHER_ROWS)
+        return rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE, "the day %s changed while it was exported",
+                       d->day);
+    *held = *held || rows == REPLAYING;
+    return 0;
+}
+
+int retention_drop_day(struct retention *r, struct rp_db *db, const char *day, int64_t day_ms,
+                       bool *held, struct rp_error *err)
+{
+    struct day d = {.r = r, .db = db, .day = day};
+    bool this_is_held;
+    int64_t latest = day_ms + DAY_MS + r->config->retention.keep_ms + HOLD_DAYS * DAY_MS;
+    (void)snprintf(d.latest, sizeof d.latest, "%" PRId64, latest);
+    if (is_held(&d, &this_is_held, err) != 0)
+        return -1;
+    if (!this_is_held)
+        return export_and_drop(&d, held, err);
+    rp_log(RP_LOG_WARN, "day-held", rp_f_str("day", day), rp_f_str("why", "it is being replayed"));
+    *held = true;
+    return 0;
+}

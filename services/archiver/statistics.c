@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "statistics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "clock.h"
+#include "crash_point.h"
+#include "log.h"
+
+/* How old the gauges may be. */
+#define GAUGES_MS INT64_C(15000)
+
+/* Whoever comes first in an interval writes it down; the others find it done. */
+static int take(struct statistics *s, struct rp_db *db, struct rp_error *err)
+{
+    char every[32], keep[32];
+    PGresult *result;
+    (void)snprintf(every, sizeof every, "%" PRId64 " ms", s->config->statistics_ms);
+    (void)snprintf(keep, sizeof keep, "%" PRId64 " ms", s->config->retention.statistics_ms);
+    const char *values[] = {every, keep};
+    if (rp_db_query(db, "SELECT dead_letter_snapshot($1::interval, $2::interval)::int", 2, values,
+                    &result, err) != 0)
+        return -1;
+    bool taken = PQgetvalue(result, 0, 0)[0] == '1';
+    PQclear(result);
+    RP_CRASH_POINT(statistics_taken);
+    if (!taken)
+        return 0;
+    rp_log(RP_LOG_DEBUG, "statistics-taken");
+    return rp_db_query(db, "SELECT dead_letter_fold()", 0, NULL, NULL, err);
+}
+
+/* Rows that share a series (beyond a family's bound all are "other") are added up in it. */
+struct gauges {
+    struct rp_series *series[METRICS_BACKLOG_SERIES + 8];
+    double values[METRICS_BACKLOG_SERIES + 8];
+    size_t n;
+};
+
+static void add(struct gauges *g, struct rp_series *series, double value)
+{
+    size_t i = 0;
+    while (i < g->n && g->series[i] != series)
+        i++;
+    if (i == sizeof g->series / sizeof *g->series)
+        return;
+    if (i == g->n) {
+        g->series[g->n++] = series;
+        g->values[i] = 0;
+    }
+    g->values[i] += value;
+}
+
+static struct rp_bytes column(const PGresult *rows, int i, int n)
+{
+    return (struct rp_bytes){PQgetvalue(rows, i, n), (size_t)PQgetlength(rows, i, n)};
+}
+
+/* What is gone since the last time is at 0. */
+static void set_gauges(struct metrics_archiver *m, const PGresult *rows)
+{
+    struct gauges g = {0};
+    for (size_t i = 0; i < m->n_backlog; i++)
+        add(&g, m->backlog_seen[i], 0);
+    for (size_t i = 0; i < METRICS_STATUSES; i++)
+        add(&g, m->dead_letters[i], 0);
+    for (int i = 0; i < PQntuples(rows); i++) {
+        double n = strtod(PQgetvalue(rows, i, 3), NULL);
+        const struct rp_bytes labels[] = {column(rows, i, 0), column(rows, i, 1)};
+        add(&g, metrics_archiver_status(m, column(rows, i, 2)), n);
+        if (rp_bytes_equal(column(rows, i, 2), rp_str("dead")))
+            add(&g, metrics_archiver_backlog(m, labels), n);
+    }
+    for (size_t i = 0; i < g.n; i++)
+        rp_series_set(g.series[i], g.values[i]);
+}
+
+/* The first hour with a dead letter of status `dead`, in seconds; "" where there is none. */
+static const char *first_hour(const PGresult *rows)
+{
+    const char *first = "";
+    for (int i = 0; i < PQntuples(rows); i++)
+        if (!PQgetisnull(rows, i, 4) && (*first == '\0' || strtoll(PQgetvalue(rows, i, 4), NULL,
+                                                                   10) < strtoll(first, NULL, 10)))
+            first = PQgetvalue(rows, i, 4);
+    return first;
+}
+
+static int set_oldest(struct statistics *s, struct rp_db *db, const char *hour,
+                      struct rp_error *err)
+{
+    static const char sql[] =
+        "SELECT extract(epoch FROM now() - d.dead_at) FROM archive AS d WHERE d.status = 'dead'"
+        " AND d.dead_at >= to_timestamp($1::bigint) ORDER BY d.dead_at LIMIT 1";
+    const char *values[] = {hour};
+    PGresult *result;
+    double age = 0;
+    if (*hour != '\0') {
+        if (rp_db_query(db, sql, 1, values, &result, err) != 0)
+            return -1;
+        if (PQntuples(result) > 0)
+            age = strtod(PQgetvalue(result, 0, 0), NULL);
+        PQclear(result);
+    }
+    rp_series_set(s->metrics->oldest_dead, age > 0 ? age : 0);
+    return 0;
+}
+
+/* The largest come first, so that they have a series each when not all can. */
+static int set_all(struct statistics *s, struct rp_db *db, struct rp_error *err)
+{
+    static const char sql[] =
+        "SELECT coalesce(task_type, ''), reason, status, sum(n), (extract(epoch FROM min(hour)"
+        "  FILTER (WHERE status = 'dead' AND n > 0)))::bigint"
+        " FROM (SELECT hour, task_type, reason, status, sum(n) AS n FROM dead_letter_count"
+        "  GROUP BY 1, 2, 3, 4) AS c GROUP BY 1, 2, 3 HAVING sum(n) <> 0 ORDER BY sum(n) DESC";
+    PGresult *rows;
+    if (rp_db_query(db, sql, 0, NULL, &rows, err) != 0)
+        return -1;
+    set_gauges(s->metrics, rows);
+    int failed = set_oldest(s, db, first_hour(rows), err);
+    PQclear(rows);
+    return failed;
+}
+
+int statistics_serve(struct statistics *s, struct rp_db *db, int64_t now_ms, struct rp_error *err)
+{
+    int64_t this = now_ms / s->config->statistics_ms, mono_ms = rp_mono_ms();
+    if (this != s->taken) {
+        if (take(s, db, err) != 0)
+            return -1;
+        s->taken = this;
+        s->gauge_mono_ms = 0;
+    }
+    if (mono_ms < s->gauge_mono_ms)
+        return 0;
+    if (set_all(s, db, err) != 0)
+        return -1;
+    s->gauge_mono_ms =
+        mono_ms + (s->config->statistics_ms < GAUGES_MS ? s->config->statistics_ms : GAUGES_MS);
+    return 0;
+}

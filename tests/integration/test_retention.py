@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the archiver does beside archiving: statistics, retention and the export before it, and being
+killed in the middle of each."""
+
+import datetime
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from archive_db import ArchiveDb
+from pipeline import wait_for
+
+TODAY = datetime.datetime.now(datetime.timezone.utc).date()
+
+
+class Keeper:
+    """An archiver without dead letters of its own; the test makes them in the database."""
+
+    def __init__(self, new_pipeline, tmp_path, **config):
+        self.folder = tmp_path / "exports"
+        self.folder.mkdir()
+        self.pipeline = new_pipeline("keeper", **config)
+        self.db = ArchiveDb.of(self.pipeline.dsn)
+        self.query = self.db.query
+
+    def start(self):
+        (service,) = self.pipeline.start("archiver")
+        return service
+
+    def add(self, days_ago, count, **more):
+        day = TODAY - datetime.timedelta(days=days_ago)
+        self.db.add_letters(count, f"{day} 00:00Z", first_offset=days_ago * 1_000_000, **more)
+        return day
+
+    def exported(self):
+        """The dead letters of all exports, by file."""
+        assert not list(self.folder.glob("*.part")), "an export that was not finished"
+        files = {}
+        for path in sorted(self.folder.glob("*.jsonl.zst")):
+            done = subprocess.run(["zstd", "-dcq", path], capture_output=True, check=True)
+            files[path.name] = [json.loads(line) for line in done.stdout.splitlines()]
+        return files
+
+    def rows(self):
+        return self.query("select count(*) from dead_letter")[0][0]
+
+    def status(self, day, status, count):
+        self.query(
+            "insert into dead_letter_state (dead_at, id, status, task_type, reason, category,"
+            " fingerprint) select dead_at, id, %s, task_type, reason, category, fingerprint"
+            " from dead_letter where dead_at >= %s::date and dead_at < %s::date + 1"
+            " order by dead_at limit %s",
+            status, day, day, count,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def new_keeper(new_pipeline, tmp_path):
+    def make(export=True, **config):
+        retention = {"keep": "30d", "schedule": "00:00", **config.pop("retention", {})}
+        if export:
+            retention["export"] = str(tmp_path / "exports")
+        return Keeper(new_pipeline, tmp_path, retention=retention, **config)
+
+    return make
+
+
+def test_statistics_and_the_backlog(new_keeper):
+    keeper = new_keeper(archiver={"statistics": "1s"})
+    day = keeper.add(3, 600, types=2)
+    keeper.status(day, "discarded", 50)
+    services = keeper.pipeline.start("archiver", count=2)
+    wait_for(lambda: len(keeper.query("select distinct at from dead_letter_stat")) >= 3, "statistics")
+    sums = "sum(dead)::int, sum(replaying)::int, sum(replayed)::int, sum(discarded)::int"
+    assert set(keeper.query(f"select {sums} from dead_letter_stat group by at")) == {(550, 0, 0, 50)}
+    twice = "select at from dead_letter_stat group by at, task_type, reason, category having count(*) > 1"
+    assert keeper.query(twice) == []
+
+    def metric(service, line):
+        lines = service.get("/metrics")[1].splitlines()
+        return [float(l.rsplit(" ", 1)[1]) for l in lines if l.startswith(line)]
+
+    for service in services:
+        name = "reprise_archiver_dead_letters"
+        wait_for(lambda: metric(service, name + '{status="dead"}') == [550], "the gauge")
+        assert metric(service, name + '{status="discarded"}') == [50]
+        assert sum(metric(service, "reprise_archiver_backlog{")) == 550
+        (age,) = metric(service, "reprise_archiver_oldest_dead_seconds")
+        assert 2 * 86400 < age < 4.1 * 86400
+    keeper.query("delete from dead_letter")
+    for service in services:
+        wait_for(lambda: metric(service, name + '{status="dead"}') == [0], "an empty archive")
+        assert sum(metric(service, "reprise_archiver_backlog{")) == 0
+        assert metric(service, "reprise_archiver_oldest_dead_seconds") == [0]
+    wait_for(lambda: keeper.query("select * from dead_letter_count") == [], "the fold")
+
+
+def test_a_type_is_kept_for_less_and_exported_before(new_keeper):
+    keeper = new_keeper(retention={"by_type": {"type-1": "7d", "type-2*": "10d"}})
+    old = keeper.add(12, 2400, types=4)
+    keeper.add(8, 1200, types=4)
+    keeper.add(3, 400, types=4)
+    keeper.query(
+        "insert into dead_letter_state (dead_at, id, status, task_type, reason, category, fingerprint)"
+        " select dead_at, id, 'replaying', task_type, reason, category, fingerprint from dead_letter"
+        " where task_type = 'type-1' and dead_at >= %s::date and dead_at < %s::date + 1 limit 10",
+        old, old,
+    )  # fmt: skip
+    keeper.start()
+    wait_for(lambda: keeper.rows() == 4000 - 590 - 300 - 600, "what is too old to go")
+    left = keeper.query("select task_type, count(*) from dead_letter group by 1 order by 1")
+    assert left == [("type-0", 1000), ("type-1", 110), ("type-2", 400), ("type-3", 1000)]
+    keeper.db.assert_counted()
+    files = keeper.exported()
+    assert sorted(len(rows) for rows in files.values()) == [600, 890]
+    for name, rows in files.items():
+        (kind,) = {row["task"]["task_type"] for row in rows}
+        assert name.startswith(f"dead-letters-of-{kind}"), name
+    audit = keeper.query("select detail from audit where action = 'retention' order by id")
+    assert [(a["rows"], a["finished"]) for (a,) in audit] == [(890, True), (600, True)]
+    assert {a["export"] for (a,) in audit} == {str(keeper.folder / name) for name in files}
+    assert all("type" in a["filter"] for (a,) in audit)
+
+
+def test_a_day_is_exported_before_it_is_dropped(new_keeper):
+    keeper = new_keeper()
+    day = keeper.add(40, 3000)
+    keeper.add(5, 10)
+    keeper.start()
+    wait_for(lambda: keeper.rows() == 10, "the old day to go")
+    (name, rows), = keeper.exported().items()  # fmt: skip
+    assert name == f"dead-letters-{day}.jsonl.zst"
+    assert len({row["id"] for row in rows}) == len(rows) == 3000
+    ((detail,),) = keeper.query("select detail from audit where action = 'drop-day'")
+    assert detail == {"day": str(day), "rows": 3000, "export": str(keeper.folder / name)}
+    keeper.db.assert_counted()
+
+
+def test_nothing_is_dropped_when_the_export_fails(new_keeper):
+    keeper = new_keeper(retention={"by_type": {"type-1": "7d"}})
+    keeper.add(40, 100)
+    keeper.add(8, 100)
+    keeper.folder.rmdir()
+    service = keeper.start()
+    failed = "reprise_archiver_retention_failures_total"
+    wait_for(lambda: f"{failed} 1" in service.get("/metrics")[1], "retention to fail")
+    assert "cannot write" in service.log.read_text()
+    assert keeper.rows() == 200
+    assert keeper.query("select count(*) from audit") == [(0,)]
+
+
+def test_a_day_waits_for_its_replays_but_not_for_ever(new_keeper):
+    keeper = new_keeper(export=False)
+    held, overdue = keeper.add(33, 100), keeper.add(45, 100)
+    for day in (held, overdue):
+        keeper.status(day, "replaying", 7)
+    service = keeper.start()
+    wait_for(lambda: keeper.rows() == 100, "the older day to go")
+    wait_for(lambda: f"day-held day={held}" in service.log.read_text(), "the other to be held")
+    assert keeper.query("select detail from audit") == [
+        ({"day": str(overdue), "rows": 100, "replaying": 7},)
+    ]
+    keeper.query("update dead_letter_state set status = 'replayed'")
+    service.stop()
+    service.start().wait_ready()
+    wait_for(lambda: keeper.rows() == 0, "the day to go once nothing of it is replayed")
+    keeper.db.assert_counted()
+
+
+@pytest.mark.parametrize("kind", ["types", "days"])
+def test_a_killed_archiver_loses_no_row_that_is_in_no_export(new_keeper, rng, kind):
+    keeper = new_keeper(retention={"by_type": {"type-1": "7d", "type-2": "8d"}},
+                        archiver={"statistics": "1s"})  # fmt: skip
+    total = 0
+    for days_ago in (12, 13) if kind == "types" else (40, 41, 42):
+        keeper.add(days_ago, 15000, types=4)
+        total += 15000
+    all_ids = {id for (id,) in keeper.query("select id from dead_letter")}
+    goal = total // 2 if kind == "types" else 0
+    (service,) = keeper.pipeline.start("archiver")
+    for kills in range(40):
+        time.sleep(rng.uniform(0.02, 0.6))
+        if keeper.rows() == goal:
+            break
+        service.process.send_signal(signal.SIGKILL)
+        service.process.wait()
+        keeper.db.assert_counted()
+        service.start()
+    print("killed", kills, "times")
+    wait_for(lambda: keeper.rows() == goal, "the rest to go", 60)
+    service.stop()
+    keeper.db.assert_counted()
+    for path in keeper.folder.glob("*.part"):
+        path.unlink()  # of a name that was not needed again
+    left = {id for (id,) in keeper.query("select id from dead_letter")}
+    exported = {row["id"] for rows in keeper.exported().values() for row in rows}
+    assert all_ids - left <= exported and len(all_ids - left) == total - goal
+    audited = "select coalesce(sum((detail->>'rows')::int), 0)::int from audit"
+    assert keeper.query(audited) == [(total - goal,)]
+    assert kills > 0
