@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three brokers behind a relay, and a PostgreSQL, one to be broken as the other."""
+
+import os
+import pathlib
+import re
+import socket
+import struct
+
+import servers
+from confluent_kafka.admin import AdminClient
+from relay import backends_of
+
+
+class Cluster(servers.Kafka):
+    def __init__(self, folder, relay):
+        self.folder, self.relay = folder, relay
+        servers.run_script(
+            self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(), "--brokers", 3,
+            "--heap", "320m", "--relay", ",".join(map(str, relay.ports)),
+        )  # fmt: skip
+        self.bootstrap = (folder / "bootstrap").read_text().strip()
+        relay.backends = backends_of((folder / "relayed").read_text())
+        self.relayed = ",".join(f"127.0.0.1:{port}" for port in relay.ports)
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def stop_broker(self, n, kill):
+        servers.run_script(
+            self.SCRIPT, "stop", "--dir", self.folder, "--broker", n, *["--kill"] * kill
+        )
+
+    def start_broker(self, n):
+        servers.run_script(self.SCRIPT, "start", "--dir", self.folder, "--broker", n)
+
+    def controller(self):
+        """The leader of the metadata's quorum. The client does not tell, so DescribeQuorum is asked
+        by hand: a flexible header and body, version 0."""
+        for address in self.bootstrap.split(","):
+            host, port = address.split(":")
+            try:
+                with socket.create_connection((host, int(port)), 2) as s:
+                    name = b"__cluster_metadata"
+                    body = bytes([2, len(name) + 1]) + name + b"\x02" + bytes(4) + b"\0\0\0"
+                    request = struct.pack(">hhih", 55, 0, 1, -1) + b"\0" + body
+                    s.sendall(struct.pack(">i", len(request)) + request)
+                    answer = s.recv(4096)
+            except OSError:
+                continue
+            at = answer.find(name) + len(name) + 1  # behind the count of partitions
+            index, error, leader = struct.unpack_from(">ihi", answer, at)
+            if error == 0 and index == 0 and leader in (1, 2, 3):
+                return leader
+        return None
+
+    def coordinator(self, internal_topic, name):
+        """The broker that leads the partition where this group or transactional id is kept."""
+        partitions = self.admin.list_topics(internal_topic, timeout=10).topics[internal_topic].partitions
+        hashed = 0
+        for byte in name.encode():  # as String.hashCode of Java
+            hashed = (31 * hashed + byte) & 0xFFFFFFFF
+        leader = partitions[(hashed & 0x7FFFFFFF) % len(partitions)].leader
+        return leader if leader in (1, 2, 3) else None
+
+
+class Postgres(servers.Postgres):
+    CONNECTIONS = 30
+
+    def __init__(self, folder):
+        self.folder = folder
+        servers.run_script(
+            self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(),
+            "--set", f"max_connections={self.CONNECTIONS}",
+        )  # fmt: skip
+        self.dsn = (folder / "dsn").read_text().strip()
+
+
+def library_of_faketime():
+    """Where libfaketime is, or None."""
+    found = [*pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")]
+    return found[0] if found else None
+
+
+def transactional_id(service):
+    """Of the service's first worker, as its log names it."""
+    text = service.log.read_text(errors="replace")
+    found = re.findall(r" started .*instance=(\S+)", text)
+    return found[-1] if found else None

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done to a pipeline. Each fault is a generator: it does harm, yields a condition to wait for
+while the load goes on (a function that tells, or a number of seconds), and mends what it did."""
+
+import os
+import signal
+
+import psycopg
+from cluster import library_of_faketime, transactional_id
+from relay import END_TXN, TXN_OFFSET_COMMIT, Rule, Trap
+
+# What may come out of a service's stop, beside 0: a drain that was abandoned, since the brokers or
+# the database were away meanwhile.
+ENDED = (0, 3)
+
+
+def kill_service(h):
+    service = h.choose()
+    service.kill()
+    yield h.rng.uniform(0, 2)
+    service.start()
+
+
+def kill_several_services(h):
+    victims = h.rng.sample(h.running(), min(3, len(h.running())))
+    for service in victims:
+        service.kill()
+    yield h.rng.uniform(0, 6)
+    for service in victims:
+        service.start()
+
+
+def freeze_service(h):
+    """The zombie: when it wakes up its partitions belong to somebody else."""
+    service = h.choose()
+    service.process.send_signal(signal.SIGSTOP)
+    yield h.rng.choice([h.rng.uniform(0.2, 3), h.rng.uniform(5, 9), h.rng.uniform(14, 19)])
+    service.process.send_signal(signal.SIGCONT)
+
+
+def break_broker(h, n, kill=True):
+    yield h.background(lambda: h.kafka.stop_broker(n, kill))
+    yield h.rng.uniform(0, 3)
+    yield h.background(lambda: h.kafka.start_broker(n))
+
+
+def kill_broker(h):
+    yield from break_broker(h, h.rng.randint(1, 3))
+
+
+def kill_controller(h):
+    yield from break_broker(h, h.kafka.controller() or h.rng.randint(1, 3))
+
+
+def kill_coordinator(h):
+    """The broker of a group, or of a worker's transactions."""
+    service = h.choose("router", "delayer")
+    group = f"{h.pipeline.prefix}reprise-{service.name}"
+    if h.rng.random() < 0.5:
+        n = h.kafka.coordinator("__consumer_offsets", group)
+    else:
+        n = h.kafka.coordinator("__transaction_state", f"{group}-{transactional_id(service)}-0")
+    yield from break_broker(h, n or h.rng.randint(1, 3))
+
+
+def rolling_restart(h):
+    for n in (1, 2, 3):
+        yield from break_broker(h, n, kill=False)
+
+
+def cut_network(h):
+    """Between a service and one broker or all; what is held up comes late, or never."""
+    service = h.choose("router", "delayer", "archiver")
+    rule = h.relay.add(Rule(h.rng.choice([None, 1, 2, 3]), service.process.pid, cut=True))
+    yield h.rng.choice([h.rng.uniform(0.2, 3), h.rng.uniform(5, 9)])
+    h.relay.remove(rule, close=h.rng.random() < 0.5)
+
+
+def slow_network(h):
+    service = h.choose("router", "delayer", "archiver")
+    delay_s = h.rng.choice([0.02, 0.1, 0.4])
+    rule = h.relay.add(
+        Rule(h.rng.choice([None, 1, 2, 3]), service.process.pid, delay_s=delay_s)
+    )
+    yield h.rng.uniform(2, 6)
+    h.relay.remove(rule, close=False)
+
+
+def lose_answer(h):
+    """A transaction's commit, or its offsets, whose outcome the service does not learn: at once, after
+    a while, or never on this connection."""
+    service = h.choose("router", "delayer")
+    trap = Trap(h.rng.choice([END_TXN, END_TXN, TXN_OFFSET_COMMIT]), service.process.pid)
+    h.relay.traps.append(trap)
+    yield h.unless(trap.done.is_set, 10)
+    yield h.rng.choice([0, h.rng.uniform(1, 5), 24])
+    h.relay.heal()
+
+
+def kill_coordinator_in_commit(h):
+    """The coordinator's broker dies at the moment that it was asked to commit."""
+    service = h.choose("router", "delayer")
+    stopped = []
+    trap = Trap(
+        END_TXN, service.process.pid,
+        lambda n: stopped.append((n, h.background(lambda: h.kafka.stop_broker(n, True)))),
+    )  # fmt: skip
+    h.relay.traps.append(trap)
+    yield h.unless(trap.done.is_set, 10)
+    h.relay.heal()
+    for n, done in stopped:
+        yield done
+        yield h.rng.uniform(0, 3)
+        yield h.background(lambda n=n: h.kafka.start_broker(n))
+
+
+def kill_postgres(h):
+    yield h.background(h.postgres.stop)
+    yield h.rng.uniform(0, 4)
+    yield h.background(h.postgres.start)
+
+
+def exhaust_postgres(h):
+    """No connection is left, and the archivers' own are ended."""
+    taken = []
+    try:
+        while len(taken) < 2 * h.postgres.CONNECTIONS:
+            taken.append(psycopg.connect(h.pipeline.dsn, connect_timeout=5, autocommit=True))
+            taken[0].execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and application_name <> ''"
+                " and pid <> pg_backend_pid()"
+            )
+    except psycopg.OperationalError:
+        pass
+    yield h.rng.uniform(1, 4)
+    for connection in taken:
+        connection.close()
+
+
+def add_worker(h):
+    service = h.pipeline.add(h.rng.choice(["router", "delayer", "archiver"]))
+    h.configure(service)
+    service.start()
+    yield h.rng.uniform(0, 2)
+
+
+def remove_worker(h):
+    many = [s for s in h.running() if len([o for o in h.running() if o.name == s.name]) > 1]
+    if not many:
+        return
+    service = h.rng.choice(many)
+    h.pipeline.services.remove(service)
+    h.gone.append(service)
+    service.process.send_signal(signal.SIGTERM)
+    yield lambda: service.process.poll() is not None
+    if service.process.returncode not in ENDED:
+        h.complain(f"{service.label} after SIGTERM: {service.process.returncode}")
+
+
+def restart_service(h):
+    service = h.choose()
+    yield from restart(h, service)
+
+
+def restart(h, service, **environment):
+    service.process.send_signal(signal.SIGTERM)
+    yield lambda: service.process.poll() is not None
+    if service.process.returncode not in ENDED:
+        h.complain(f"{service.label} after SIGTERM: {service.process.returncode}")
+    service.start(**environment)
+
+
+def fill_disk(h):
+    """The spill file's disk is full while more is held than memory takes."""
+    if h.spill is None:
+        return
+    for _ in range(150):
+        h.load.emit("bulky")
+    room = os.statvfs(h.spill)
+    filler = h.spill / "filler"
+    try:
+        with open(filler, "wb") as f:
+            f.write(bytes(room.f_bavail * room.f_frsize))
+    except OSError:
+        pass  # as full as it gets
+    yield h.rng.uniform(3, 6)
+    filler.unlink()
+
+
+def step_clock(h):
+    """A service's wall clock goes forward or back, and then right again."""
+    library = library_of_faketime()
+    service = h.choose("router", "delayer")
+    clock = h.pipeline.folder / f"{service.label}.clock"
+    clock.write_text("+0")
+    yield from restart(
+        h, service, LD_PRELOAD=str(library), FAKETIME_TIMESTAMP_FILE=str(clock),
+        FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_NO_CACHE="1",
+    )  # fmt: skip
+    yield h.unless(lambda: service.get("/readyz")[0] == 200, 20)
+    step_s = h.rng.choice([1, 3, 10])
+    step_s *= h.rng.choice([1, -1])
+    began_ms = h.now_ms()
+    clock.write_text(f"{step_s:+d}")
+    yield h.rng.uniform(1, 5)
+    clock.write_text("+0")
+    if step_s > 0:
+        h.load.ahead.append((began_ms, h.now_ms() + 25_000, 1000 * step_s))
+    yield 1
+    yield from restart(h, service)
+
+
+def change_tiers(h):
+    h.tiers = 1 - h.tiers
+    h.reconfigure()
+    yield h.background(lambda: h.pipeline.cli("topics", "apply"))
+    for service in h.running():
+        if service.name != "archiver":
+            yield from restart(h, service)
+            yield h.unless(lambda: service.get("/readyz")[0] == 200, 20)
+
+
+# How often each, and what it must have for itself: two of a kind would undo each other, or more
+# brokers would be away than the topics can do without.
+FAULTS = {
+    kill_service: (10, None),
+    kill_several_services: (3, "services"),
+    freeze_service: (8, "services"),
+    kill_broker: (3, "brokers"),
+    kill_controller: (2, "brokers"),
+    kill_coordinator: (3, "brokers"),
+    rolling_restart: (1, "brokers"),
+    cut_network: (6, "network"),
+    slow_network: (3, "network"),
+    lose_answer: (5, "network"),
+    kill_coordinator_in_commit: (2, "brokers"),
+    kill_postgres: (4, "postgres"),
+    exhaust_postgres: (2, "postgres"),
+    add_worker: (4, "services"),
+    remove_worker: (4, "services"),
+    restart_service: (3, "services"),
+    fill_disk: (3, "disk"),
+    step_clock: (3, "services"),
+    change_tiers: (1, "services"),
+}

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a pipeline under load while faults come and go; then everything is counted."""
+
+import collections
+import concurrent.futures
+import pickle
+import random
+import subprocess
+import time
+
+from checker import judge
+from cluster import library_of_faketime
+from faults import FAULTS, fill_disk, step_clock
+from load import POLICIES, Load
+from pipeline import Pipeline, now_ms
+
+TIERS = [
+    {"tiers": ["1s", "3s"], "tiers_retired": ["2s", "5s"]},
+    {"tiers": ["1s", "2s", "5s"], "tiers_retired": ["3s"]},
+]
+WORKERS = {"router": 2, "delayer": 2, "archiver": 2}
+MOST = 3  # processes of each service
+READY_S = 90
+DRAIN_S = 150
+
+
+class Harness:
+    def __init__(self, seed, relay, kafka, postgres, rate):
+        self.seed, self.rng, self.rate = seed, random.Random(seed), rate
+        self.relay, self.kafka, self.postgres = relay, kafka, postgres
+        self.tiers, self.counts, self.complaints = 0, collections.Counter(), []
+        self.gone, self.active, self.victims = [], [], []
+        self.pool = concurrent.futures.ThreadPoolExecutor(4)
+        config = {
+            "kafka": {
+                "bootstrap.servers": kafka.relayed,
+                "consumer": {"session.timeout.ms": 4000, "heartbeat.interval.ms": 500},
+            },
+            "policies": POLICIES,
+            "router": {"workers": 2},
+            "delayer": {"workers": 2, "memory": "2MiB"},
+            **TIERS[0],
+        }
+        self.pipeline = Pipeline(kafka, postgres, f"seed-{seed}", config, 6, folder="fault")
+        relay.pids = self.pids
+        self.spill = self.mount()
+        self.load = Load(self.pipeline, self.rng)
+        for name, count in WORKERS.items():
+            for _ in range(count):
+                service = self.pipeline.add(name)
+                self.configure(service)
+                service.start()
+        self.owed, self.last = 0.0, time.monotonic()
+
+    def mount(self):
+        """A small disk for the spill files; None where we may not have one."""
+        folder = self.pipeline.folder / "spill"
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=0777", "tmpfs", folder]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
+        return folder if done.returncode == 0 else None
+
+    def close(self):
+        self.relay.heal()
+        faults = self.pipeline.close()
+        if self.spill is not None:
+            subprocess.run(["umount", "-l", self.spill], stdin=subprocess.DEVNULL)
+        self.relay.pids = lambda: []
+        self.pool.shutdown()
+        return faults
+
+    # What the faults need.
+
+    now_ms = staticmethod(now_ms)
+
+    def pids(self):
+        return [s.process.pid for s in list(self.pipeline.services) if s.running()]
+
+    def running(self):
+        return [s for s in self.pipeline.services if s.running() and s not in self.victims]
+
+    def choose(self, *names):
+        """A running service that no other fault of this cycle has."""
+        service = self.rng.choice([s for s in self.running() if not names or s.name in names])
+        self.victims.append(service)
+        return service
+
+    def background(self, work):
+        """A condition: the work, on a thread of its own, is done."""
+        future = self.pool.submit(work)
+
+        def done():
+            if future.done():
+                future.result()
+            return future.done()
+
+        return done
+
+    def unless(self, condition, seconds):
+        """A condition: that one, or so much time has passed."""
+        deadline = time.monotonic() + seconds
+        return lambda: time.monotonic() > deadline or condition()
+
+    def complain(self, text):
+        self.complaints.append(text)
+        print(f"  complaint: {text}", flush=True)
+
+    def configure(self, service):
+        section = {"listen": f"127.0.0.1:{service.port}"}
+        if service.name == "delayer" and self.spill is not None:
+            section["spill_dir"] = str(self.spill)
+        self.pipeline.write_config(service.config, {service.name: section})
+
+    def reconfigure(self):
+        self.pipeline.config |= TIERS[self.tiers]
+        self.pipeline.write_config(self.pipeline.config_file)
+        for service in self.pipeline.services:
+            self.configure(service)
+
+    # The course of a run.
+
+    def step(self):
+        """The load goes on, and so do the faults under way."""
+        now = time.monotonic()
+        self.owed = min(self.owed + (now - self.last) * self.rate, self.rate)
+        self.last = now
+        while self.owed >= 1:
+            self.load.emit()
+            self.owed -= 1
+        self.load.handle(0.03)
+        for course in list(self.active):
+            if course.condition():
+                course.go_on()
+            if course.ended:
+                self.active.remove(course)
+
+    def run_for(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.step()
+
+    def draw(self):
+        """One fault or two that do not exclude each other."""
+        first = self.draw_one(set())
+        if self.rng.random() < 0.3:
+            second = self.draw_one({FAULTS[first][1]} - {None})
+            return [first, second]
+        return [first]
+
+    def draw_one(self, taken):
+        crowded = all(
+            len([s for s in self.pipeline.services if s.name == name]) >= MOST for name in WORKERS
+        )
+        able = {
+            fault: weight
+            for fault, (weight, kind) in FAULTS.items()
+            if kind not in taken
+            and not (fault is fill_disk and self.spill is None)
+            and not (fault is step_clock and library_of_faketime() is None)
+            and not (fault.__name__ == "add_worker" and crowded)
+        }
+        return self.rng.choices(list(able), list(able.values()))[0]
+
+    def cycle(self, number):
+        self.victims = []
+        faults = self.draw()
+        began = time.monotonic()
+        for fault in faults:
+            self.counts[fault.__name__] += 1
+        self.active = [Course(fault(self)) for fault in faults]
+        while self.active:
+            self.step()
+        self.settle(faults)
+        names = " + ".join(fault.__name__ for fault in faults)
+        print(f"cycle {number}: {names} ({time.monotonic() - began:.1f} s)", flush=True)
+        self.run_for(self.rng.uniform(0.3, 1))
+
+    def settle(self, faults):
+        """Until all services are ready again; one that ended by itself has failed."""
+        deadline, waiting = time.monotonic() + READY_S, list(self.pipeline.services)
+        while waiting and time.monotonic() < deadline:
+            self.step()
+            for service in list(waiting):
+                if not service.running():
+                    self.complain(f"{service.label} ended: {service.process.returncode} ({faults})")
+                    service.start()
+                elif service.get("/readyz")[0] == 200:
+                    waiting.remove(service)
+        for service in waiting:
+            self.complain(f"{service.label} not ready in {READY_S} s: {service.get('/readyz')[1]}")
+
+    def check(self):
+        """Lets all tasks end and judges; the faults, with what the services did wrong."""
+        self.load.finish(DRAIN_S)
+        history = self.load.history()
+        faults = judge(history)
+        print(
+            f"{len(self.load.plans)} tasks, {len(history.events)} events,"
+            f" {len(history.deliveries)} re-invocations, {len(history.letters)} dead letters:"
+            f" {len(faults)} faults, {len(self.complaints)} complaints",
+            flush=True,
+        )
+        return history, faults
+
+
+class Course:
+    """A fault under way."""
+
+    def __init__(self, generator):
+        self.generator, self.ended = generator, False
+        self.go_on()
+
+    def go_on(self):
+        try:
+            wait = next(self.generator)
+        except StopIteration:
+            self.ended = True
+            return
+        if callable(wait):
+            self.condition = wait
+        else:
+            end = time.monotonic() + wait
+            self.condition = lambda: time.monotonic() >= end
+
+    def condition(self):
+        return False
+
+
+def keep(harness, history, faults):
+    """What a failure leaves for whoever looks into it."""
+    folder = harness.pipeline.folder
+    with open(folder / "history.pickle", "wb") as f:
+        pickle.dump(history, f)
+    (folder / "faults.txt").write_text("\n".join(map(str, faults + harness.complaints)))
+    return folder

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+import argparse
+import collections
+import json
+import pathlib
+import random
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+
+from cluster import Cluster, Postgres
+from harness import Harness, keep
+from pipeline import BUILD
+from relay import Relay
+from servers import free_port, running
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="tests/fault/run",
+        description="A pipeline on three brokers and PostgreSQL under load, and one fault after the"
+        " other; then everything is counted. A part of the run that failed is kept in build/fault/"
+        " with its seed.",
+    )
+    parser.add_argument("--cycles", type=int, default=20, metavar="N", help="how many (20)")
+    parser.add_argument("--seed", type=int, metavar="S", help="of the choices; else drawn, and told")
+    parser.add_argument(
+        "--part", type=int, default=25, metavar="N",
+        help="cycles between two counts, each part with a pipeline and a seed of its own (25)",
+    )  # fmt: skip
+    parser.add_argument("--rate", type=float, default=30, help="new tasks a second (30)")
+    parser.add_argument("--only", metavar="FAULT", help="no fault but this one")
+    return parser.parse_args()
+
+
+def part(servers, seed, cycles, rate):
+    """Runs one pipeline; returns what was wrong with it, and what was done to it."""
+    harness = Harness(seed, *servers, rate)
+    history, faults = None, []
+    try:
+        harness.settle([])
+        for number in range(1, cycles + 1):
+            harness.cycle(number)
+        history, faults = harness.check()
+    finally:
+        ends = harness.close()
+    wrong = faults + harness.complaints + ends
+    for fault in wrong[:20]:
+        print(f"  {fault}")
+    if wrong:
+        print(f"kept in {keep(harness, history, faults + ends)}")
+    else:
+        harness.pipeline.forget()
+    return len(wrong), len(harness.load.plans), harness.counts
+
+
+def main():
+    options = arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    seed = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
+    if options.only:
+        import faults
+
+        for fault in [f for f in faults.FAULTS if f.__name__ != options.only]:
+            del faults.FAULTS[fault]
+    wrong, tasks, counts, done = 0, 0, collections.Counter(), 0
+    relay = Relay([free_port() for _ in range(3)], lambda: [])
+    began = time.monotonic()
+    with running(Cluster, relay=relay) as kafka, running(Postgres) as postgres:
+        while done < options.cycles:
+            n = min(options.part, options.cycles - done)
+            print(f"== seed {seed}, {n} cycles", flush=True)
+            more = part((relay, kafka, postgres), seed, n, options.rate)
+            wrong, tasks, counts = wrong + more[0], tasks + more[1], counts + more[2]
+            result = {
+                "seed": seed, "cycles": n, "tasks": more[1], "wrong": more[0],
+                "faults": dict(more[2].most_common()),
+            }  # fmt: skip
+            with open(BUILD / "fault" / "results.jsonl", "a") as f:
+                print(json.dumps(result), file=f)
+            done, seed = done + n, seed + 1
+    relay.stop()
+    print(f"{done} cycles, {tasks} tasks, {time.monotonic() - began:.0f} s: {dict(counts)}")
+    print("nothing lost, doubled, early or altered" if wrong == 0 else f"{wrong} wrong")
+    return 0 if wrong == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TCP relay between the services and the brokers, which cuts, delays or loses what passes.
+
+It listens on a port for each broker, which that broker advertises to its clients (`broker start
+--relay`), so that all connections of the services go through it, the ones that librdkafka learns from
+metadata too; the brokers among themselves and the tests do not. Whose a connection is, it finds by
+the connection's port in /proc."""
+
+import asyncio
+import os
+import re
+import socket
+import struct
+import threading
+import time
+
+END_TXN, TXN_OFFSET_COMMIT = 26, 28
+
+
+def owner_of(port, pids):
+    """Which of these processes has a connection from this local port."""
+    inode = None
+    with open("/proc/net/tcp") as table:
+        for line in table:
+            fields = line.split()
+            if fields[1] == f"0100007F:{port:04X}":
+                inode = fields[9]
+    for pid in pids if inode else ():
+        try:
+            for fd in os.scandir(f"/proc/{pid}/fd"):
+                if os.readlink(fd.path) == f"socket:[{inode}]":
+                    return pid
+        except OSError:
+            continue
+    return None
+
+
+class Link:
+    """A connection of a service to a broker."""
+
+    def __init__(self, broker, pid):
+        self.broker, self.pid = broker, pid
+        self.writers = []
+        self.left, self.head = 0, b""  # of the request that is passing
+        self.deaf = False  # answers are not handed on any more
+
+    def requests(self, data):
+        """The API keys of the requests that begin in this piece of the stream."""
+        keys, at = [], 0
+        while at < len(data):
+            if self.left > 0:
+                step = min(self.left, len(data) - at)
+                self.left -= step
+                at += step
+                continue
+            take = min(6 - len(self.head), len(data) - at)
+            self.head += data[at : at + take]
+            at += take
+            if len(self.head) == 6:
+                size, key = struct.unpack(">ih", self.head)
+                keys.append(key)
+                self.left, self.head = size - 2, b""
+        return keys
+
+    def close(self):
+        for writer in self.writers:
+            writer.transport.abort()
+
+
+class Rule:
+    """What happens to the links of a broker (None: all) and a process (None: all)."""
+
+    def __init__(self, broker=None, pid=None, cut=False, delay_s=0.0):
+        self.broker, self.pid, self.cut, self.delay_s = broker, pid, cut, delay_s
+
+    def meets(self, link):
+        return self.broker in (None, link.broker) and self.pid in (None, link.pid)
+
+
+class Trap:
+    """Waits for the next request of a kind, and loses its answer: what was asked is done all the same.
+    `sprung(broker)` is called once it has passed."""
+
+    def __init__(self, api_key, pid=None, sprung=None):
+        self.api_key, self.pid, self.sprung = api_key, pid, sprung
+        self.done = threading.Event()
+
+
+class Relay:
+    """Runs in a thread of its own. `pids()` names the processes that connections may belong to."""
+
+    def __init__(self, ports, pids):
+        self.ports, self.pids = ports, pids
+        self.backends = {}  # broker: port
+        self.rules, self.links, self.traps = [], set(), []
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.ready = threading.Event()
+        self.thread.start()
+        self.ready.wait()
+
+    def run(self):
+        asyncio.set_event_loop(self.loop)
+        for broker, port in enumerate(self.ports, 1):
+            serve = lambda reader, writer, broker=broker: self.serve(broker, reader, writer)
+            self.loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", port))
+        self.ready.set()
+        self.loop.run_forever()
+
+    def stop(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(5)
+
+    def is_cut(self, link):
+        return any(rule.cut for rule in list(self.rules) if rule.meets(link))
+
+    def delay_s(self, link):
+        return sum(rule.delay_s for rule in list(self.rules) if rule.meets(link))
+
+    async def serve(self, broker, reader, writer):
+        port = writer.get_extra_info("peername")[1]
+        link = Link(broker, owner_of(port, self.pids()))
+        link.writers.append(writer)
+        self.links.add(link)
+        tasks = []
+        try:
+            while self.is_cut(link):
+                await asyncio.sleep(0.02)
+            answers, there = await asyncio.open_connection("127.0.0.1", self.backends[broker])
+            link.writers.append(there)
+            for end in (writer, there):
+                end.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tasks = [
+                asyncio.create_task(self.pump(link, reader, there, True)),
+                asyncio.create_task(self.pump(link, answers, writer, False)),
+            ]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        except OSError:
+            pass  # the broker is down
+        finally:
+            for task in tasks:
+                task.cancel()
+            link.close()
+            self.links.discard(link)
+
+    async def pump(self, link, reader, writer, is_request):
+        try:
+            while data := await reader.read(1 << 16):
+                if delay_s := self.delay_s(link):
+                    await asyncio.sleep(delay_s)
+                while self.is_cut(link):
+                    await asyncio.sleep(0.02)
+                trap = self.spring(link, data) if is_request else None
+                if not is_request and link.deaf:
+                    continue
+                writer.write(data)
+                await writer.drain()
+                if trap is not None:
+                    if trap.sprung is not None:
+                        trap.sprung(link.broker)
+                    trap.done.set()
+        except OSError:
+            pass  # the other end has gone
+
+    def spring(self, link, data):
+        keys = link.requests(data)
+        for trap in list(self.traps):
+            if trap.api_key in keys and trap.pid in (None, link.pid):
+                self.traps.remove(trap)
+                link.deaf = True
+                return trap
+        return None
+
+    # Called from other threads.
+
+    def add(self, rule):
+        self.rules.append(rule)
+        return rule
+
+    def remove(self, rule, close):
+        """Heals. `close`: the connections did not outlive it, and what was held up is lost."""
+        if close:
+            self.close([link for link in list(self.links) if rule.meets(link)])
+            time.sleep(0.05)
+        self.rules.remove(rule)
+
+    def close(self, links):
+        for link in links:
+            self.loop.call_soon_threadsafe(link.close)
+
+    def heal(self):
+        """Nothing is cut, slow, lost or lain in wait for any more."""
+        self.rules.clear()
+        self.traps.clear()
+        self.close([link for link in list(self.links) if link.deaf])
+
+
+def backends_of(text):
+    """{broker: port} of DIR/relayed."""
+    return {n: int(port) for n, port in enumerate(re.findall(r":(\d+)", text), 1)}
