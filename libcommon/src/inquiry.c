@@ -6,24 +6,47 @@
 #include <string.h>
 
 #include "clock.h"
+#include "kafka.h"
 #include "log.h"
 
 #define AGAIN_MS   100
-#define REQUEST_MS 10000
+#define REQUEST_MS 5000
 
 struct rp_inquiry {
+    const struct rp_config *config;
     rd_kafka_t *client;
+    /* librdkafka remembers the group's coordinator for as long as it is asked for, and waits for
+     * that broker even where it was dropped and made anew meanwhile, since the cluster was without
+     * it for a while: for ever. So after a question that was not answered another client asks. */
+    rd_kafka_t *own; /* NULL: none was needed yet */
     rd_kafka_queue_t *queue;
     char *group;
-    bool under_way;
+    int wake_fd;
+    bool under_way, failed;
     uint64_t epoch;
     int64_t next_mono_ms;
 };
 
-int rp_inquiry_new(rd_kafka_t *client, const char *group, int wake_fd, struct rp_inquiry **out,
-                   struct rp_error *err)
+static void open_queue(struct rp_inquiry *q)
 {
     static const uint64_t one = 1;
+    q->queue = rd_kafka_queue_new(q->own != NULL ? q->own : q->client);
+    if (q->wake_fd >= 0)
+        rd_kafka_queue_io_event_enable(q->queue, q->wake_fd, &one, sizeof one);
+}
+
+static void close_queue(struct rp_inquiry *q)
+{
+    rd_kafka_queue_io_event_enable(q->queue, -1, NULL, 0);
+    rd_kafka_queue_destroy(q->queue);
+    if (q->own != NULL)
+        rd_kafka_destroy(q->own);
+    q->own = NULL;
+}
+
+int rp_inquiry_new(const struct rp_config *config, rd_kafka_t *client, const char *group,
+                   int wake_fd, struct rp_inquiry **out, struct rp_error *err)
+{
     struct rp_inquiry *q = calloc(1, sizeof *q);
     char *copy = strdup(group);
     if (q == NULL || copy == NULL) {
@@ -31,10 +54,8 @@ int rp_inquiry_new(rd_kafka_t *client, const char *group, int wake_fd, struct rp
         free(copy);
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for an inquiry");
     }
-    *q = (struct rp_inquiry){.client = client, .group = copy};
-    q->queue = rd_kafka_queue_new(client);
-    if (wake_fd >= 0)
-        rd_kafka_queue_io_event_enable(q->queue, wake_fd, &one, sizeof one);
+    *q = (struct rp_inquiry){.config = config, .client = client, .group = copy, .wake_fd = wake_fd};
+    open_queue(q);
     *out = q;
     return 0;
 }
@@ -43,10 +64,24 @@ void rp_inquiry_free(struct rp_inquiry *q)
 {
     if (q == NULL)
         return;
-    rd_kafka_queue_io_event_enable(q->queue, -1, NULL, 0);
-    rd_kafka_queue_destroy(q->queue);
+    close_queue(q);
     free(q->group);
     free(q);
+}
+
+/* Where that fails, the next question is asked as the last one was. */
+static void change_client(struct rp_inquiry *q)
+{
+    struct rp_error err;
+    rd_kafka_t *fresh;
+    if (rp_kafka_new_admin(q->config, &fresh, &err) != 0) {
+        rp_log(RP_LOG_WARN, "state-unknown", rp_f_str("error", err.text));
+        return;
+    }
+    close_queue(q);
+    q->own = fresh;
+    open_queue(q);
+    q->failed = false;
 }
 
 void rp_inquiry_ask(struct rp_inquiry *q, const rd_kafka_topic_partition_list_t *parts,
@@ -55,15 +90,18 @@ void rp_inquiry_ask(struct rp_inquiry *q, const rd_kafka_topic_partition_list_t 
     char text[128];
     if (q->under_way || parts->cnt == 0 || rp_mono_ms() < q->next_mono_ms)
         return;
+    if (q->failed)
+        change_client(q);
+    rd_kafka_t *client = q->own != NULL ? q->own : q->client;
     rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(q->client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
+        rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
     rd_kafka_error_t *error = rd_kafka_AdminOptions_set_require_stable_offsets(options, 1);
     if (error != NULL)
         rd_kafka_error_destroy(error); /* only for an option that the request does not have */
     (void)rd_kafka_AdminOptions_set_request_timeout(options, REQUEST_MS, text, sizeof text);
     rd_kafka_ListConsumerGroupOffsets_t *request =
         rd_kafka_ListConsumerGroupOffsets_new(q->group, parts);
-    rd_kafka_ListConsumerGroupOffsets(q->client, &request, 1, options, q->queue);
+    rd_kafka_ListConsumerGroupOffsets(client, &request, 1, options, q->queue);
     rd_kafka_ListConsumerGroupOffsets_destroy(request);
     rd_kafka_AdminOptions_destroy(options);
     q->under_way = true;
@@ -98,6 +136,7 @@ rd_kafka_topic_partition_list_t *rp_inquiry_answer(struct rp_inquiry *q, uint64_
         return NULL;
     rd_kafka_topic_partition_list_t *parts = read_answer(event);
     rd_kafka_event_destroy(event);
+    q->failed = parts == NULL;
     q->under_way = false;
     q->next_mono_ms = rp_mono_ms() + AGAIN_MS;
     *out_epoch = q->epoch;

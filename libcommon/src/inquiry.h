@@ -6,16 +6,18 @@
 
 #include <librdkafka/rdkafka.h>
 
-#include "reprise/error.h"
+#include "config.h"
 
 /* Asks for the committed state (offset and metadata) of partitions without waiting for the answer:
  * while a predecessor's transaction is still under way there is none, and the partitions that a
  * worker has already must not wait with the new ones. One question at a time. */
 struct rp_inquiry;
 
-/* `client` is borrowed. `wake_fd` is an eventfd that is written to when an answer comes, or -1. */
-RP_NODISCARD int rp_inquiry_new(rd_kafka_t *client, const char *group, int wake_fd,
-                                struct rp_inquiry **out, struct rp_error *err);
+/* `client` is borrowed; `config` is for another one, which asks where that one got no answer.
+ * `wake_fd` is an eventfd that is written to when an answer comes, or -1. */
+RP_NODISCARD int rp_inquiry_new(const struct rp_config *config, rd_kafka_t *client,
+                                const char *group, int wake_fd, struct rp_inquiry **out,
+                                struct rp_error *err);
 void rp_inquiry_free(struct rp_inquiry *q);
 
 /* Asks about `parts`, unless a question is under way or the last one was just now. `epoch` comes

@@ -223,7 +223,7 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
     rd_kafka_queue_io_event_enable(d->rebalances, d->lanes.wake_fd, &one, sizeof one);
     if (trimmer_new(d->lanes.consumer, &d->trimmer, err) != 0)
         return -1;
-    return rp_inquiry_new(d->lanes.consumer, group, d->lanes.wake_fd, &d->lanes.inquiry, err);
+    return rp_inquiry_new(d->config, d->lanes.consumer, group, d->lanes.wake_fd, &d->lanes.inquiry, err);
 }
 
 static int set_up(struct delayer *d, struct rp_error *err)

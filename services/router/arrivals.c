@@ -24,24 +24,20 @@ struct arriving {
 struct arrivals {
     rd_kafka_t *client;
     struct rp_inquiry *inquiry;
-    char *topic;
+    const char *topic;
     uint64_t epoch; /* of the answers that still hold */
     struct arriving *items;
     size_t n, cap;
 };
 
-int arrivals_new(rd_kafka_t *client, const char *group, const char *topic, struct arrivals **out,
-                 struct rp_error *err)
+int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char *group,
+                 struct arrivals **out, struct rp_error *err)
 {
     struct arrivals *a = calloc(1, sizeof *a);
-    char *copy = strdup(topic);
-    if (a == NULL || copy == NULL) {
-        free(a);
-        free(copy);
+    if (a == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for partitions that come");
-    }
-    *a = (struct arrivals){.client = client, .topic = copy};
-    if (rp_inquiry_new(client, group, -1, &a->inquiry, err) != 0) {
+    *a = (struct arrivals){.client = client, .topic = config->topics.failed_tasks};
+    if (rp_inquiry_new(config, client, group, -1, &a->inquiry, err) != 0) {
         arrivals_free(a);
         return -1;
     }
@@ -55,7 +51,6 @@ void arrivals_free(struct arrivals *a)
         return;
     rp_inquiry_free(a->inquiry);
     free(a->items);
-    free(a->topic);
     free(a);
 }
 

@@ -2,11 +2,11 @@
 #ifndef REPRISE_ARRIVALS_H
 #define REPRISE_ARRIVALS_H
 
-#include <librdkafka/rdkafka.h>
-
 #include <stdbool.h>
 
-#include "reprise/error.h"
+#include <librdkafka/rdkafka.h>
+
+#include "config.h"
 
 /* The partitions of a topic that a consumer was given and does not read on yet. First the committed
  * offset must be known, and it is not while a predecessor's transaction is under way; nobody waits
@@ -21,7 +21,7 @@ enum arrival {
 };
 
 /* `client` is the consumer, and borrowed. */
-RP_NODISCARD int arrivals_new(rd_kafka_t *client, const char *group, const char *topic,
+RP_NODISCARD int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char *group,
                               struct arrivals **out, struct rp_error *err);
 void arrivals_free(struct arrivals *a);
 

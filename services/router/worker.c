@@ -372,8 +372,7 @@ static int set_up(struct router *r, struct rp_error *err)
     r->route.targets = r->outbox.targets;
     if (rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
         return -1;
-    return arrivals_new(rp_consumer_handle(r->consumer), group, config->topics.failed_tasks,
-                        &r->arrivals, err);
+    return arrivals_new(config, rp_consumer_handle(r->consumer), group, &r->arrivals, err);
 }
 
 static void tear_down(struct router *r)

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "clock.h"
+#include "config_fixture.h"
+#include "inquiry.h"
+#include "kafka.h"
+
+#include <librdkafka/rdkafka_mock.h> /* which needs rdkafka.h before it */
+
+#define TOPIC       "somewhere"
+#define GROUP       "a-group"
+#define PATIENCE_MS 30000
+
+struct fixture {
+    rd_kafka_t *host; /* whose threads are the mock's */
+    rd_kafka_mock_cluster_t *cluster;
+    struct rp_config *config;
+    rd_kafka_t *client;
+    struct rp_inquiry *inquiry;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    char text[300];
+    struct rp_error err;
+    f.host = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, text, sizeof text);
+    assert_non_null(f.host);
+    f.cluster = rd_kafka_mock_cluster_new(f.host, 3);
+    assert_non_null(f.cluster);
+    assert_int_equal(rd_kafka_mock_topic_create(f.cluster, TOPIC, 1, 3), 0);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f.cluster, "group", GROUP, 1), 0);
+    (void)snprintf(text, sizeof text, "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\n",
+                   rd_kafka_mock_cluster_bootstraps(f.cluster));
+    f.config = load_good(text);
+    assert_int_equal(rp_kafka_new_admin(f.config, &f.client, &err), 0);
+    assert_int_equal(rp_inquiry_new(f.config, f.client, GROUP, -1, &f.inquiry, &err), 0);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    rp_inquiry_free(f->inquiry);
+    rd_kafka_destroy(f->client);
+    rp_config_free(f->config);
+    rd_kafka_mock_cluster_destroy(f->cluster);
+    rd_kafka_destroy(f->host);
+    return 0;
+}
+
+/* Asks until there is an answer, as a worker does. */
+static void assert_answered(struct fixture *f)
+{
+    uint64_t epoch;
+    rd_kafka_topic_partition_list_t *answer = NULL;
+    rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(parts, TOPIC, 0);
+    int64_t end_mono_ms = rp_mono_ms() + PATIENCE_MS;
+    while ((answer = rp_inquiry_answer(f->inquiry, &epoch)) == NULL && rp_mono_ms() < end_mono_ms) {
+        rp_inquiry_ask(f->inquiry, parts, 7);
+        (void)usleep(1000);
+    }
+    rd_kafka_topic_partition_list_destroy(parts);
+    assert_non_null(answer);
+    assert_int_equal(answer->cnt, 1);
+    assert_int_equal(answer->elems[0].err, RD_KAFKA_RESP_ERR_NO_ERROR);
+    assert_int_equal(epoch, 7);
+    rd_kafka_topic_partition_list_destroy(answer);
+}
+
+static void the_coordinator_answers(void **state)
+{
+    assert_answered(*state);
+    assert_answered(*state);
+}
+
+/* librdkafka asks the coordinator that it remembers, for ever. */
+static void a_coordinator_that_moved_is_found_again(void **state)
+{
+    struct fixture *f = *state;
+    assert_answered(f);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->cluster, "group", GROUP, 2), 0);
+    assert_answered(f);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->cluster, "group", GROUP, 3), 0);
+    assert_answered(f);
+}
+
+/* Or waits for it: that it came back does not help where librdkafka had dropped it meanwhile. */
+static void a_coordinator_that_is_away_is_replaced(void **state)
+{
+    struct fixture *f = *state;
+    assert_answered(f);
+    assert_int_equal(rd_kafka_mock_broker_set_down(f->cluster, 1), 0);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->cluster, "group", GROUP, 2), 0);
+    assert_answered(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        T(the_coordinator_answers),
+        T(a_coordinator_that_moved_is_found_again),
+        T(a_coordinator_that_is_away_is_replaced),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "clock.h"
+#include "config_fixture.h"
+#include "publisher.h"
+
+#include <librdkafka/rdkafka_mock.h> /* which needs rdkafka.h before it */
+
+#define TOPIC "somewhere"
+#define GROUP "a-group"
+
+enum api { PRODUCE = 0, ADD_OFFSETS = 25, END_TXN = 26, TXN_OFFSETS = 28 };
+
+struct fixture {
+    rd_kafka_t *host; /* whose threads are the mock's */
+    rd_kafka_mock_cluster_t *cluster;
+    struct rp_config *config;
+    struct rp_publisher *publisher;
+};
+
+/* A call that the brokers do not answer lasts this long, and twenty seconds by the publisher's
+ * clock. */
+#define CALL_MS 3000
+rd_kafka_error_t *__wrap_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout_ms);
+rd_kafka_error_t *__real_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout_ms);
+int64_t __wrap_rp_mono_ms(void);
+int64_t __real_rp_mono_ms(void);
+static int64_t passed_ms;
+
+rd_kafka_error_t *__wrap_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout_ms)
+{
+    rd_kafka_error_t *error =
+        __real_rd_kafka_commit_transaction(rk, timeout_ms < CALL_MS ? timeout_ms : CALL_MS);
+    if (error != NULL && rd_kafka_error_code(error) == RD_KAFKA_RESP_ERR__TIMED_OUT)
+        passed_ms += 20000;
+    return error;
+}
+
+int64_t __wrap_rp_mono_ms(void)
+{
+    return __real_rp_mono_ms() + passed_ms;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    char text[300];
+    struct rp_error err;
+    f.host = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, text, sizeof text);
+    assert_non_null(f.host);
+    f.cluster = rd_kafka_mock_cluster_new(f.host, 3);
+    assert_non_null(f.cluster);
+    assert_int_equal(rd_kafka_mock_topic_create(f.cluster, TOPIC, 1, 3), 0);
+    (void)snprintf(text, sizeof text, "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\n",
+                   rd_kafka_mock_cluster_bootstraps(f.cluster));
+    f.config = load_good(text);
+    assert_int_equal(rp_publisher_new(f.config, "an-id", "1", &f.publisher, &err), 0);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    rp_publisher_free(f->publisher);
+    rp_config_free(f->config);
+    rd_kafka_mock_cluster_destroy(f->cluster);
+    rd_kafka_destroy(f->host);
+    return 0;
+}
+
+/* One record and one offset, in one transaction. */
+static enum rp_published publish(struct fixture *f, struct rp_error *err)
+{
+    const struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = rp_str("a value")};
+    if (rp_publisher_begin(f->publisher, err) != 0)
+        return RP_NOT_PUBLISHED;
+    if (rp_publisher_send(f->publisher, &record, err) != 0) {
+        rp_publisher_abort(f->publisher);
+        return RP_NOT_PUBLISHED;
+    }
+    rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(offsets, TOPIC, 0)->offset = 1;
+    enum rp_published result = rp_publisher_group_offsets(f->publisher, GROUP, offsets, err);
+    rd_kafka_topic_partition_list_destroy(offsets);
+    return result == RP_PUBLISHED ? rp_publisher_commit(f->publisher, err) : result;
+}
+
+static void assert_publishes(struct fixture *f)
+{
+    struct rp_error err;
+    if (publish(f, &err) != RP_PUBLISHED)
+        fail_msg("%s", err.text);
+}
+
+static void what_went_well_is_published(void **state)
+{
+    assert_publishes(*state);
+    assert_publishes(*state);
+    assert_int_equal(rp_publisher_made(((struct fixture *)*state)->publisher), 1);
+}
+
+/* The answer to the next request of a kind does not come. */
+static void hold_up(struct fixture *f, enum api api)
+{
+    for (int32_t broker = 1; broker <= 3; broker++)
+        assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(
+                             f->cluster, broker, api, 1, RD_KAFKA_RESP_ERR_NO_ERROR, 60000),
+                         0);
+}
+
+static void a_commit_that_is_not_answered_is_unknown(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    assert_publishes(f);
+    hold_up(f, END_TXN);
+    assert_int_equal(publish(f, &err), RP_UNKNOWN);
+    assert_int_equal(err.cls, RP_RETRIABLE);
+}
+
+static void after_an_unknown_commit_another_producer_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    a_commit_that_is_not_answered_is_unknown(state);
+    rd_kafka_mock_clear_request_errors(f->cluster, END_TXN);
+    assert_publishes(f);
+    assert_int_equal(rp_publisher_made(f->publisher), 2);
+}
+
+static void a_coordinator_that_moves_in_mid_commit_is_followed(void **state)
+{
+    struct fixture *f = *state;
+    assert_publishes(f);
+    rd_kafka_mock_push_request_errors(f->cluster, END_TXN, 3, RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+                                      RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE,
+                                      RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->cluster, "transaction", "an-id", 2), 0);
+    assert_publishes(f);
+    assert_int_equal(rp_publisher_made(f->publisher), 1);
+}
+
+static void a_commit_by_one_who_was_fenced_is_unknown(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    assert_publishes(f);
+    rd_kafka_mock_push_request_errors(f->cluster, END_TXN, 1,
+                                      RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH);
+    assert_int_equal(publish(f, &err), RP_UNKNOWN);
+    assert_int_equal(err.cls, RP_RETRIABLE); /* the worker goes on, with another producer */
+    assert_publishes(f);
+}
+
+/* Each of these is refused once, before the commit: nothing is published, and the next try is. */
+static void what_is_refused_before_the_commit_is_not_published(void **state)
+{
+    static const struct {
+        enum api api;
+        rd_kafka_resp_err_t code;
+    } refusals[] = {
+        {ADD_OFFSETS, RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH},
+        {ADD_OFFSETS, RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED},
+        {TXN_OFFSETS, RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID},
+        {TXN_OFFSETS, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION},
+        {TXN_OFFSETS, RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID},
+        {PRODUCE, RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH},
+    };
+    struct fixture *f = *state;
+    struct rp_error err;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        assert_publishes(f);
+        rd_kafka_mock_push_request_errors(f->cluster, refusals[i].api, 1, refusals[i].code);
+        assert_int_equal(publish(f, &err), RP_NOT_PUBLISHED);
+        assert_int_not_equal(err.cls, RP_FATAL);
+        rd_kafka_mock_clear_request_errors(f->cluster, refusals[i].api);
+    }
+    assert_publishes(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        T(what_went_well_is_published),
+        T(a_commit_that_is_not_answered_is_unknown),
+        T(after_an_unknown_commit_another_producer_goes_on),
+        T(a_coordinator_that_moves_in_mid_commit_is_followed),
+        T(a_commit_by_one_who_was_fenced_is_unknown),
+        T(what_is_refused_before_the_commit_is_not_published),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
