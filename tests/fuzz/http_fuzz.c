@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection that says anything at all to the server of probes and metrics. Whatever it was, the
+ * next one is answered. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http.h"
+#include "log.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char probe[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+static bool is_ready(void *opaque, char *why, size_t why_size)
+{
+    (void)opaque;
+    (void)snprintf(why, why_size, "never");
+    return false;
+}
+
+static struct sockaddr_in serve(void)
+{
+    struct rp_http *http;
+    struct rp_error err;
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct rp_metrics *metrics = rp_metrics_new();
+    rp_log_setup(RP_LOG_ERROR, false, "http_fuzz");
+    if (metrics == NULL ||
+        rp_http_start("127.0.0.1:0", false, metrics, is_ready, NULL, &http, &err) != 0)
+        abort();
+    a.sin_port = htons((uint16_t)atoi(strrchr(rp_http_address(http), ':') + 1));
+    return a;
+}
+
+/* Says it, ends the sending, and returns how much of the answer fits. */
+static size_t ask(const struct sockaddr_in *server, const void *data, size_t size, char *answer,
+                  size_t room)
+{
+    size_t n = 0;
+    ssize_t got;
+    const struct timeval patience = {.tv_usec = 20000}; /* an unfinished request gets no answer */
+    const struct linger at_once = {1, 0};               /* or the ports run out */
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)server, sizeof *server) != 0)
+        abort();
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    if (data != probe)
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)!send(fd, data, size, MSG_NOSIGNAL);
+    (void)shutdown(fd, SHUT_WR);
+    while (n < room && (got = recv(fd, answer + n, room - n, 0)) > 0)
+        n += (size_t)got;
+    (void)close(fd);
+    return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct sockaddr_in server;
+    char answer[4096];
+    if (server.sin_port == 0)
+        server = serve();
+    size_t n = ask(&server, data, size, answer, sizeof answer);
+    if (n > 0 && (n < 5 || memcmp(answer, "HTTP/", 5) != 0))
+        abort();
+    n = ask(&server, probe, sizeof probe - 1, answer, sizeof answer);
+    if (n < 12 || memcmp(answer, "HTTP/1.1 200", 12) != 0)
+        abort();
+    return 0;
+}
