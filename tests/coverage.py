@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests have run of our sources, from the counts that a build with --coverage leaves: by file, the
+least covered first. usage: coverage.py BUILD-FOLDER"""
+
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+OURS = ("libcommon/src/", "services/")
+
+
+def reports(folder):
+    for counts in pathlib.Path(folder).rglob("*.gcno"):  # also of what never ran
+        if "/tests/" not in str(counts):
+            done = subprocess.run(
+                ["gcov", "--branch-probabilities", "--json-format", "--stdout", counts.name],
+                cwd=counts.parent, capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            yield from map(json.loads, done.stdout.splitlines())
+
+
+def main():
+    lines = collections.defaultdict(collections.Counter)
+    branches = collections.defaultdict(collections.Counter)
+    for report in reports(sys.argv[1]):
+        for file in report["files"]:
+            path = pathlib.Path(report["current_working_directory"], file["file"]).resolve()
+            name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else ""
+            if not name.startswith(OURS):
+                continue
+            for line in file["lines"]:
+                lines[name][line["line_number"]] += line["count"]
+                for i, branch in enumerate(line["branches"]):
+                    branches[name][line["line_number"], i] += branch["count"]
+
+    def share(counts):
+        return 100 * sum(n > 0 for n in counts) / max(1, len(counts))
+
+    def all_of(tables):
+        return [n for table in tables.values() for n in table.values()]
+
+    for name in sorted(lines, key=lambda name: share(lines[name].values())):
+        print(f"{share(lines[name].values()):5.1f}% of lines, "
+              f"{share(branches[name].values()):5.1f}% of branches  {name}")  # fmt: skip
+    print(f"{share(all_of(lines)):5.1f}% of lines, {share(all_of(branches)):5.1f}% of branches  in all")
+
+
+if __name__ == "__main__":
+    main()
