@@ -24,13 +24,14 @@ struct lane {
     rd_kafka_queue_t *queue;
     struct hold *hold;
     struct frontier *frontier; /* NULL: its state is not known yet */
-    int64_t settled; /* the lowest unsettled offset when it was last settled */
+    int64_t settled;           /* the lowest unsettled offset when it was last settled */
     int64_t trimmed;
     bool dirty;
     /* Taken from the queue, and not yet read: the head may have to wait. */
     rd_kafka_message_t *fetched[FETCHED_MAX];
     int n_fetched, next;
     bool queue_empty;
+    bool end_is_found;
     int64_t short_since_mono_ms; /* the log ends before the recovery does; 0: it does not */
 };
 
@@ -60,8 +61,7 @@ static void report_start(rd_kafka_t *consumer, const rd_kafka_topic_partition_t 
         return;
     }
     if (rd_kafka_query_watermark_offsets(consumer, p->topic, p->partition, &begin, &end,
-                                         QUERY_MS) ==
-            RD_KAFKA_RESP_ERR_NO_ERROR &&
+                                         QUERY_MS) == RD_KAFKA_RESP_ERR_NO_ERROR &&
         begin > 0 && end > begin)
         report_lost_state(p);
 }
@@ -87,6 +87,13 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *t
     rd_kafka_queue_io_event_enable(lane->queue, wake_fd, &one, sizeof one);
     *out = lane;
     return 0;
+}
+
+bool lane_end_is_found(struct lane *lane)
+{
+    /* The end itself is reported, too. */
+    lane->end_is_found = lane->end_is_found || rd_kafka_queue_length(lane->queue) > 0;
+    return lane->end_is_found;
 }
 
 static int seek(struct lane *lane, rd_kafka_t *consumer, int64_t offset, struct rp_error *err)

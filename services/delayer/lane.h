@@ -10,8 +10,8 @@
 #include "arena.h"
 
 /* One partition of a tier: its frontier, and its own queue, which is left alone until its head can
- * be due. Nothing is asked of the broker to leave it alone; what librdkafka has fetched ahead waits,
- * and the rest waits in the log. */
+ * be due. Nothing is asked of the broker to leave it alone; what librdkafka has fetched ahead
+ * waits, and the rest waits in the log. */
 struct lane;
 
 /* A lane whose state is not known yet, so that nothing is read. Takes the partition's queue, and so
@@ -20,9 +20,13 @@ struct lane;
 RP_NODISCARD int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *topic,
                           int32_t partition, int wake_fd, struct hold *hold, struct lane **out,
                           struct rp_error *err);
-/* The partition's state is known: reading can begin. `position` is the committed offset and its
- * metadata. Fails RETRIABLE for want of memory, or while librdkafka has not begun with the
- * partition. */
+/* Whether librdkafka has found the end of the partition, where it is assigned at first. Nothing is
+ * to be sought before: told to seek while it asks where the end is, it asks again, and goes there
+ * after all, past all that lies between. */
+bool lane_end_is_found(struct lane *lane);
+/* The end is found, and the partition's state is known: reading can begin. `position` is the
+ * committed offset and its metadata. Fails RETRIABLE for want of memory, or while librdkafka has
+ * not begun with the partition. */
 RP_NODISCARD int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
                                 const rd_kafka_topic_partition_t *position, struct rp_error *err);
 bool lane_is_taken_over(const struct lane *lane);
@@ -31,8 +35,8 @@ void lane_let_go(struct lane *lane);
 /* Drops what is held. NULL is fine. */
 void lane_free(struct lane *lane);
 
-/* Of a lane that was taken over. Reads up to `most` records that can be due within the slack from `now_ms`. Returns how many were
- * read, or -1: RETRIABLE for want of memory. */
+/* Of a lane that was taken over. Reads up to `most` records that can be due within the slack from
+ * `now_ms`. Returns how many were read, or -1: RETRIABLE for want of memory. */
 int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *arena,
               struct rp_error *err);
 /* A recovery reads up to where the last owner had. Where the log ends before that, and still does

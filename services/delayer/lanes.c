@@ -116,8 +116,9 @@ static void ask(struct lanes *l)
 {
     rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(8);
     for (size_t i = l->n; i < l->all; i++)
-        rd_kafka_topic_partition_list_add(parts, lane_topic(l->items[i]),
-                                          lane_partition(l->items[i]));
+        if (lane_end_is_found(l->items[i]))
+            rd_kafka_topic_partition_list_add(parts, lane_topic(l->items[i]),
+                                              lane_partition(l->items[i]));
     rp_inquiry_ask(l->inquiry, parts, l->epoch);
     rd_kafka_topic_partition_list_destroy(parts);
 }

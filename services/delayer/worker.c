@@ -192,6 +192,8 @@ static const struct rp_property consumer_defaults[] = {
     {"queued.max.messages.kbytes", "512"},
     {"fetch.message.max.bytes", "262144"},
     {"fetch.queue.backoff.ms", "5"},
+    /* A partition that comes is read when its end was found, which a fetch that waits holds up. */
+    {"fetch.wait.max.ms", "100"},
 };
 
 static int connect_kafka(struct delayer *d, struct rp_error *err)

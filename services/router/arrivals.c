@@ -14,6 +14,7 @@
 
 struct arriving {
     int32_t partition;
+    bool found;      /* librdkafka has found its end */
     bool recall;     /* wanted */
     int64_t until;   /* the committed offset; -1: not known yet */
     int64_t records; /* recalled */
@@ -68,9 +69,9 @@ static void drop(struct arrivals *a, size_t place)
     a->items[place] = a->items[--a->n];
 }
 
-int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_error *err)
+static int add(struct arrivals *a, const struct arriving *item, struct rp_error *err)
 {
-    size_t place = place_of(a, partition);
+    size_t place = place_of(a, item->partition);
     a->epoch++;
     if (place == a->cap) {
         size_t cap = 2 * a->cap + 8;
@@ -81,8 +82,25 @@ int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_e
         a->cap = cap;
     }
     a->n += place == a->n;
-    a->items[place] = (struct arriving){.partition = partition, .recall = recall, .until = -1};
+    a->items[place] = *item;
     return 0;
+}
+
+int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_error *err)
+{
+    return add(a, &(struct arriving){.partition = partition, .recall = recall, .until = -1}, err);
+}
+
+int arrivals_again(struct arrivals *a, int32_t partition, struct rp_error *err)
+{
+    return add(a, &(struct arriving){.partition = partition, .found = true, .until = -1}, err);
+}
+
+void arrivals_end_found(struct arrivals *a, int32_t partition)
+{
+    size_t place = place_of(a, partition);
+    if (place < a->n)
+        a->items[place].found = true;
 }
 
 void arrivals_remove(struct arrivals *a, int32_t partition)
@@ -148,7 +166,7 @@ void arrivals_serve(struct arrivals *a)
         return;
     parts = rd_kafka_topic_partition_list_new((int)a->n);
     for (size_t i = 0; i < a->n; i++)
-        if (a->items[i].until < 0)
+        if (a->items[i].until < 0 && a->items[i].found)
             rd_kafka_topic_partition_list_add(parts, a->topic, a->items[i].partition);
     rp_inquiry_ask(a->inquiry, parts, a->epoch);
     rd_kafka_topic_partition_list_destroy(parts);
@@ -182,6 +200,7 @@ enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)
     if (place == a->n)
         return ARRIVAL_NONE;
     struct arriving *p = &a->items[place];
+    p->found = true;
     if (p->until < 0)
         return ARRIVAL_EARLY;
     if (m->offset >= p->until) {

@@ -25,12 +25,18 @@ RP_NODISCARD int arrivals_new(const struct rp_config *config, rd_kafka_t *client
                               struct arrivals **out, struct rp_error *err);
 void arrivals_free(struct arrivals *a);
 
-/* The partition is to begin at its committed offset, or anew there; `recall`: a stretch before it.
- * A partition that comes is assigned at RD_KAFKA_OFFSET_END: librdkafka would look the offset up
- * itself, but when the assignment changes while that is not known, it takes it for none, and begins
- * at the log's beginning. */
+/* The partition is to begin at its committed offset; `recall`: a stretch before it. It is assigned
+ * at RD_KAFKA_OFFSET_END: librdkafka would look the offset up itself, but when the assignment
+ * changes while that is not known, it takes it for none, and begins at the log's beginning. Nor
+ * does it forget, when it is told to seek, that it has asked where the end is: it asks again, and
+ * goes there after all, past all that lies between. So nothing is sought before it has found the
+ * end. */
 RP_NODISCARD int arrivals_add(struct arrivals *a, int32_t partition, bool recall,
                               struct rp_error *err);
+/* A partition that is read is to begin anew at its committed offset. */
+RP_NODISCARD int arrivals_again(struct arrivals *a, int32_t partition, struct rp_error *err);
+/* The end of the partition was reported (RD_KAFKA_RESP_ERR__PARTITION_EOF), so it is found. */
+void arrivals_end_found(struct arrivals *a, int32_t partition);
 void arrivals_remove(struct arrivals *a, int32_t partition);
 
 /* Asks for what is not known, and begins with what is. Call it again and again. */

@@ -66,7 +66,7 @@ static void begin_anew(struct router *r, const rd_kafka_topic_partition_list_t *
     struct rp_error err;
     rp_outbox_open(&r->outbox);
     for (int i = 0; i < parts->cnt; i++)
-        if (arrivals_add(r->arrivals, parts->elems[i].partition, false, &err) != 0)
+        if (arrivals_again(r->arrivals, parts->elems[i].partition, &err) != 0)
             rp_outbox_give_up(&r->outbox, &err);
 }
 
@@ -274,6 +274,10 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
             handle_record(r, m);
         return;
     }
+    if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+        arrivals_end_found(r->arrivals, m->partition);
+        return;
+    }
     (void)rp_consumer_fail(r->consumer, m, &err);
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text));
     if (err.cls == RP_FATAL)
@@ -343,6 +347,11 @@ static void step(struct router *r)
     resume_waiting(r);
 }
 
+/* A partition that comes is read on when its end was found, which a fetch that waits holds up. */
+static const struct rp_property consumer_defaults[] = {
+    {"fetch.wait.max.ms", "100"},
+};
+
 static int set_up(struct router *r, struct rp_error *err)
 {
     const struct rp_config *config = r->config;
@@ -356,6 +365,9 @@ static int set_up(struct router *r, struct rp_error *err)
         .instance = r->w->instance,
         .topics = &config->topics.failed_tasks,
         .n_topics = 1,
+        .eof = true,
+        .defaults = consumer_defaults,
+        .n_defaults = sizeof consumer_defaults / sizeof *consumer_defaults,
     };
     rp_rng_init_random(&r->route.rng);
     r->route.config = config;
