@@ -11,7 +11,7 @@
 /* A record in the batch under way. */
 struct taken {
     struct lane *lane;
-    int64_t due_ms;
+    int64_t settle_ms, due_ms; /* not the same for a lap that is due by now */
     uint64_t handle;
     enum settle_kind kind;
     enum rp_reason reason;
@@ -101,8 +101,12 @@ static int take(struct dispatch *d, struct lane *lane, const struct frontier_ent
     if (settle_record(&d->settle, &r, &s, err) != 0 ||
         rp_outbox_send(&d->outbox, r.topic, r.partition, r.offset, &s.out, err) != 0)
         return -1;
+    int64_t due_ms = r.parcel.passage.due_ms;
+    if (due_ms == RP_NO_TIME)
+        due_ms = entry->settle_ms;
     d->taken[s.out.tag] = (struct taken){.lane = lane,
-                                         .due_ms = entry->settle_ms,
+                                         .settle_ms = entry->settle_ms,
+                                         .due_ms = due_ms,
                                          .handle = entry->handle,
                                          .kind = s.kind,
                                          .reason = s.reason};
@@ -142,11 +146,11 @@ static int take_all_due(struct dispatch *d, int64_t horizon_us, struct rp_error 
  * the batch is due. False: that is further away than it can be, so the clock was set back. */
 static bool wait_until_due(const struct dispatch *d)
 {
-    int64_t due_ms = 0, left_us;
+    int64_t last_ms = 0, left_us;
     for (size_t i = 0; i < d->outbox.n; i++)
-        if (d->taken[i].due_ms > due_ms)
-            due_ms = d->taken[i].due_ms;
-    while ((left_us = due_ms * 1000 - rp_wall_us()) > 0) {
+        if (d->taken[i].settle_ms > last_ms)
+            last_ms = d->taken[i].settle_ms;
+    while ((left_us = last_ms * 1000 - rp_wall_us()) > 0) {
         if (left_us > d->config->prepare_ahead_ms * 1000)
             return false;
         (void)usleep((useconds_t)left_us);

@@ -127,7 +127,8 @@ static int64_t next_us(const struct delayer *d)
     for (size_t i = 0; i < d->lanes.n; i++) {
         struct frontier_entry head;
         struct lane *lane = d->lanes.items[i];
-        int64_t read_ms = full ? INT64_MAX : lane_read_at_ms(lane);
+        bool waits = full && !frontier_recovering(lane_frontier(lane));
+        int64_t read_ms = waits ? INT64_MAX : lane_read_at_ms(lane);
         if (read_ms < next / 1000)
             next = read_ms * 1000;
         if (frontier_peek(lane_frontier(lane), &head) &&
