@@ -25,7 +25,6 @@
 
 struct edit {
     const struct cli_args *args;
-    const char *id;
     struct rp_config *config;
     struct rp_db *db;
     struct rp_registry *registry;
@@ -148,7 +147,7 @@ static int make_filter(const struct edit *e, struct rp_filter **out, struct rp_e
 {
     if (rp_filter_new(rp_wall_ms(), out, err) != 0)
         return -1;
-    if (rp_filter_flag(*out, "id", e->id, err) == 0 &&
+    if (rp_filter_flag(*out, "id", e->letter.id, err) == 0 &&
         rp_filter_flag(*out, "status", e->letter.status, err) == 0)
         return 0;
     rp_filter_free(*out);
@@ -209,7 +208,7 @@ static int show_and_ask(struct edit *e)
         return failed(&err);
     if (!changed) {
         cli_error("nothing is changed by it; `reprise dlq replay --id %s` sends it as it is",
-                  e->id);
+                  e->letter.id);
         return CLI_NOTHING;
     }
     if (cli_value(e->args, "dry-run") != NULL)
@@ -220,9 +219,10 @@ static int show_and_ask(struct edit *e)
 
 static int edit(struct edit *e)
 {
+    const char *id = e->args->n_positional == 1 ? e->args->positional[0] : NULL;
     struct rp_error err;
     const char *program = cli_value(e->args, "jq");
-    if (letter_read(e->db, e->id, &e->arena, &e->letter, &err) != 0)
+    if (letter_read(e->db, id, cli_value(e->args, "task"), &e->arena, &e->letter, &err) != 0)
         return failed(&err);
     if (cli_value(e->args, "print") != NULL)
         return print_document(e, &err) == 0 ? CLI_OK : failed(&err);
@@ -255,8 +255,10 @@ static int check_arguments(const struct cli_args *args)
     int ways = (cli_value(args, "jq") != NULL) + (cli_value(args, "file") != NULL) +
                (cli_value(args, "print") != NULL);
     bool acts = cli_value(args, "print") == NULL && cli_value(args, "dry-run") == NULL;
-    if (!rp_parse_int(args->positional[0], &id))
-        cli_error("ID is a number, not '%s'", args->positional[0]);
+    if ((cli_value(args, "task") != NULL) == (args->n_positional == 1))
+        cli_error("name a dead letter by its ID, or a task by --task");
+    else if (args->n_positional == 1 && !rp_parse_int(args->positional[0], &id))
+        cli_error("ID is a number, not '%s'; --task takes the id of a task", args->positional[0]);
     else if (ways > 1)
         cli_error("only one of --jq, --file and --print");
     else if (acts && cli_value(args, "reason") == NULL)
@@ -268,7 +270,7 @@ static int check_arguments(const struct cli_args *args)
 
 static int run(const struct cli_args *args)
 {
-    struct edit e = {.args = args, .id = args->positional[0]};
+    struct edit e = {.args = args};
     if (check_arguments(args) != CLI_OK || (e.config = cli_config_load(args)) == NULL)
         return CLI_USAGE;
     int code = connect(&e);
@@ -281,6 +283,7 @@ static int run(const struct cli_args *args)
 }
 
 static const struct cli_option options[] = {
+    {.name = "task", .value = "ID", .help = "the newest dead letter of this task"},
     {.name = "jq", .value = "PROGRAM|@FILE", .help = "change it by a jq program"},
     {.name = "file", .value = "FILE", .help = "take the changed document from here; -: stdin"},
     {.name = "print", .help = "print the document, and do nothing"},
@@ -295,8 +298,7 @@ static const struct cli_option options[] = {
 const struct cli_command cmd_dlq_edit = {
     .group = "dlq",
     .name = "edit",
-    .positional = "ID",
-    .min_positional = 1,
+    .positional = "[ID]",
     .max_positional = 1,
     .summary = "Changes the task of a dead letter, and sends it again.",
     .about =

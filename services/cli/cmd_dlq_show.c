@@ -6,14 +6,25 @@
 #include <string.h>
 
 #include "cli.h"
+#include "config.h"
 #include "database.h"
 #include "dlq_query.h"
+#include "message.h"
 #include "payload.h"
+#include "registry.h"
+#include "story.h"
 #include "term.h"
 #include "units.h"
 
-#define INDENT "  "
+#define INDENT     "  "
+#define TIMEOUT_MS 60000
+
 struct shown {
+    const struct cli_args *args;
+    struct rp_config *config;
+    struct rp_registry *registry;
+    struct rp_message_reader *reader;
+    struct rp_db *db;
     const PGresult *result;
     int row;
     enum payload_form form;
@@ -35,7 +46,8 @@ static void print_line(const char *label, struct rp_bytes text)
     if (text.data == NULL)
         return;
     (void)term_line(&line, text, SIZE_MAX);
-    (void)printf(INDENT "%-14s%.*s\n", label, (int)line.len, line.data == NULL ? "" : (char *)line.data);
+    (void)printf(INDENT "%-14s%.*s\n", label, (int)line.len,
+                 line.data == NULL ? "" : (char *)line.data);
     rp_buf_clear(&line);
 }
 
@@ -54,6 +66,38 @@ static unsigned char *bytes_of(const struct shown *s, const char *column, struct
     unsigned char *bytes = PQunescapeBytea(text.data, &out->len);
     out->data = bytes;
     return bytes;
+}
+
+/* Avro whose schema is known, as JSON. False: it is none, or is to be shown as it is. */
+static bool print_avro(const struct shown *s, struct rp_bytes bytes)
+{
+    const struct rp_message message = {.payload = bytes};
+    struct rp_document document;
+    struct rp_error err;
+    if (s->form != PAYLOAD_AUTO && s->form != PAYLOAD_JSON)
+        return false;
+    if (rp_document_write(s->reader, &message, NULL, &document, &err) != 0) {
+        cli_error("%s", err.text);
+        return false;
+    }
+    bool is_avro = document.form == RP_PAYLOAD_AVRO;
+    if (is_avro) {
+        (void)printf("payload, %zu bytes of Avro\n", bytes.len);
+        payload_print(stdout, document.payload, PAYLOAD_JSON, INDENT);
+    }
+    rp_document_clear(&document);
+    return is_avro;
+}
+
+static void print_payload(const struct shown *s)
+{
+    struct rp_bytes bytes;
+    unsigned char *owned = bytes_of(s, "payload", &bytes);
+    if (owned != NULL && !print_avro(s, bytes)) {
+        (void)printf("payload, %zu bytes\n", bytes.len);
+        payload_print(stdout, bytes, s->form, INDENT);
+    }
+    PQfreemem(owned);
 }
 
 static void print_bytes(const struct shown *s, const char *label, const char *column)
@@ -85,7 +129,8 @@ static void print_pairs(const struct shown *s, const char *title, const char *co
     size_t i;
     if (json_array_size(pairs) > 0 && title != NULL)
         (void)printf("%s\n", title);
-    json_array_foreach(pairs, i, pair) {
+    json_array_foreach(pairs, i, pair)
+    {
         struct rp_buf line = {0};
         const char *name = json_string_value(json_array_get(pair, 0));
         const char *second = json_string_value(json_array_get(pair, 1));
@@ -126,55 +171,80 @@ static void print_letter(const struct shown *s)
     print_field(s, "id", "id");
     print_field(s, "died", "died");
     print_field(s, "archived", "archived");
-    print_field(s, "reason", "reason");
-    print_field(s, "detail", "detail");
-    print_field(s, "category", "category");
-    print_field(s, "policy", "policy");
     print_field(s, "attempts", "attempts");
     print_field(s, "came from", "came_from");
     print_field(s, "record", "record_at");
     print_key(s, "record key", "record_key");
     print_field(s, "altered", "altered");
     print_task(s);
-    print_bytes(s, "payload", "payload");
+    print_payload(s);
     print_bytes(s, "raw: the event that cannot be decoded", "raw");
     print_bytes(s, "record: the dead letter as it came", "record");
+    story_print(s->config, s->db, s->result, s->row);
 }
 
-#define TIME(column)    "to_char(" column ", 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'"
+#define TIME(column) "to_char(" column ", 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'"
 /* Header values are bytes: as text where they are plain ASCII, else in hex. */
 #define BYTES_TEXT(v)                                                                              \
     "CASE WHEN " v " = '' OR encode(" v ", 'escape') !~ '\\\\' THEN encode(" v ", 'escape')"       \
     " ELSE " v "::text END"
 
 static const char columns[] =
-    "d.*, " TIME("d.dead_at") " AS died, " TIME("d.archived_at") " AS archived,"
-    TIME("d.first_failed_at") " AS first_failed, " TIME("d.failed_at") " AS failed,"
-    "d.source_topic || ', partition ' || d.source_partition || ', offset ' || d.source_offset"
-    " AS came_from,"
-    "d.record_topic || ', partition ' || d.record_partition || ', offset ' || d.record_offset"
-    " AS record_at,"
-    "(SELECT json_agg(json_build_array(k, " BYTES_TEXT("v") ") ORDER BY n) FROM"
-    " unnest(d.header_keys, d.header_values) WITH ORDINALITY AS h(k, v, n)) AS headers,"
-    "(SELECT json_agg(json_build_array(c, m) ORDER BY n) FROM"
-    " unnest(d.cause_classes, d.cause_messages) WITH ORDINALITY AS h(c, m, n)) AS causes";
+    "d.*, " TIME("d.dead_at") " AS died, " TIME("d.archived_at") " AS archived," TIME(
+        "d.first_failed_at") " AS first_failed, " TIME("d.failed_at") " AS failed,"
+                                                                      "d.source_topic || ', "
+                                                                      "partition ' || "
+                                                                      "d.source_partition || ', "
+                                                                      "offset ' || d.source_offset"
+                                                                      " AS came_from,"
+                                                                      "d.record_topic || ', "
+                                                                      "partition ' || "
+                                                                      "d.record_partition || ', "
+                                                                      "offset ' || d.record_offset"
+                                                                      " AS record_at,"
+                                                                      "(SELECT "
+                                                                      "json_agg(json_build_array(k,"
+                                                                      " " BYTES_TEXT(
+                                                                          "v") ") ORDER BY n) FROM"
+                                                                               " unnest(d.header_"
+                                                                               "keys, "
+                                                                               "d.header_values) "
+                                                                               "WITH ORDINALITY AS "
+                                                                               "h(k, v, n)) AS "
+                                                                               "headers,"
+                                                                               "(SELECT "
+                                                                               "json_agg(json_"
+                                                                               "build_array(c, m) "
+                                                                               "ORDER BY n) FROM"
+                                                                               " unnest(d.cause_"
+                                                                               "classes, "
+                                                                               "d.cause_messages) "
+                                                                               "WITH ORDINALITY AS "
+                                                                               "h(c, m, n)) AS "
+                                                                               "causes";
+
+static int check_arguments(const struct cli_args *args)
+{
+    int64_t id;
+    if ((cli_value(args, "task") != NULL) == (args->n_positional == 1)) {
+        cli_error("name a dead letter by its ID, or a task by --task");
+        return CLI_USAGE;
+    }
+    if (args->n_positional == 1 && !rp_parse_int(args->positional[0], &id)) {
+        cli_error("ID is a number, not '%s'; --task takes the id of a task", args->positional[0]);
+        return CLI_USAGE;
+    }
+    return CLI_OK;
+}
 
 static int ask(const struct cli_args *args, struct rp_db *db, bool json, PGresult **out)
 {
     struct dlq_query q = {0};
     const char *task = cli_value(args, "task");
-    int64_t id;
-    if ((task != NULL) == (args->n_positional == 1)) {
-        cli_error("name a dead letter by its ID, or a task by --task");
-        return CLI_USAGE;
-    }
-    if (task == NULL && !rp_parse_int(args->positional[0], &id)) {
-        cli_error("ID is a number, not '%s'; --task takes the id of a task", args->positional[0]);
-        return CLI_USAGE;
-    }
     dlq_query_add(&q, "SELECT ");
     dlq_query_add(&q, json ? dlq_json : columns);
-    dlq_query_add(&q, " FROM dead_letter AS d");
+    dlq_query_add(&q, json ? "" : story_columns);
+    dlq_query_add(&q, json ? " FROM dead_letter AS d" : " FROM archive AS d");
     if (task != NULL)
         dlq_query_where(&q, "d.task_id = $$", task);
     else
@@ -183,23 +253,19 @@ static int ask(const struct cli_args *args, struct rp_db *db, bool json, PGresul
     return dlq_query_run(&q, db, out);
 }
 
-static int show(const struct cli_args *args, struct rp_db *db)
+static int show(struct shown *s, enum dlq_format format)
 {
-    struct shown s = {.form = payload_form_read(args)};
-    enum dlq_format format = dlq_format_read(args);
     PGresult *result;
-    if (s.form == PAYLOAD_BAD || format == DLQ_BAD)
-        return CLI_USAGE;
-    int code = ask(args, db, format == DLQ_JSON, &result);
+    int code = ask(s->args, s->db, format == DLQ_JSON, &result);
     if (code != CLI_OK)
         return code;
-    s.result = result;
+    s->result = result;
     int n = PQntuples(result);
     if (format == DLQ_JSON)
         dlq_json_print(result);
-    for (; format != DLQ_JSON && s.row < n; s.row++) {
-        (void)printf("%s", s.row > 0 ? "\n" : "");
-        print_letter(&s);
+    for (; format != DLQ_JSON && s->row < n; s->row++) {
+        (void)printf("%s", s->row > 0 ? "\n" : "");
+        print_letter(s);
     }
     PQclear(result);
     if (n == 0)
@@ -207,15 +273,42 @@ static int show(const struct cli_args *args, struct rp_db *db)
     return n > 0 ? CLI_OK : CLI_NOTHING;
 }
 
+static int connect_and_show(struct shown *s, enum dlq_format format)
+{
+    struct rp_error err;
+    if (rp_registry_open(s->config, &s->registry, &err) == 0 &&
+        rp_message_reader_new(cli_value(s->args, "payload-schema"), s->registry, &s->reader,
+                              &err) == 0 &&
+        rp_db_open(s->config->postgres.dsn, "reprise", TIMEOUT_MS, &s->db, &err) == 0)
+        return show(s, format);
+    (void)database_failed(&err);
+    return err.cls == RP_POISON ? CLI_USAGE : CLI_FAILED;
+}
+
 static int run(const struct cli_args *args)
 {
-    return database_run(args, show);
+    struct shown s = {.args = args, .form = payload_form_read(args)};
+    enum dlq_format format = dlq_format_read(args);
+    if (s.form == PAYLOAD_BAD || format == DLQ_BAD || check_arguments(args) != CLI_OK ||
+        (s.config = cli_config_load(args)) == NULL)
+        return CLI_USAGE;
+    int code = connect_and_show(&s, format);
+    rp_db_close(s.db);
+    rp_message_reader_free(s.reader);
+    rp_registry_free(s.registry);
+    rp_config_free(s.config);
+    return code;
 }
 
 static const struct cli_option options[] = {
     {.name = "task", .value = "ID", .help = "all dead letters of this task, the oldest first"},
-    {.name = "payload", .value = "FORM", .help = "auto (default; a long one is cut), text, json, hex"},
-    {.name = "format", .value = "FORMAT", .help = "table (default), or json: an object a line"},
+    {.name = "payload",
+     .value = "FORM",
+     .help = "auto (default; a long one is cut), text, json, hex"},
+    {.name = "payload-schema",
+     .value = "FILE",
+     .help = "the Avro schema of the payload, where no registry has it"},
+    {.name = "format", .value = "table|json", .help = "table (default), or json: an object a line"},
     {0},
 };
 
@@ -224,10 +317,11 @@ const struct cli_command cmd_dlq_show = {
     .name = "show",
     .positional = "[ID]",
     .max_positional = 1,
-    .summary = "Shows all that is known of a dead letter.",
-    .about =
-        "ID is what `reprise dlq list` shows. Control characters, and whatever else could\n"
-        "deceive a terminal, are written as escapes.",
+    .summary = "Shows all that is known of a dead letter, and what can be done about it.",
+    .about = "When it failed, who decided what and why, whether today's policies would decide\n"
+             "otherwise, what was done since, and what it takes to send the task again.\n\n"
+             "ID is what `reprise dlq list` shows. Control characters, and whatever else could\n"
+             "deceive a terminal, are written as escapes.",
     .options = options,
     .run = run,
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "codec.h"
+#include "query.h"
 #include "replay_message.h"
 
 #define BASE64(bytes) "json_build_object('base64', encode(" bytes ", 'base64'))"
@@ -11,7 +12,7 @@
 
 /* The message as rp_message_unpack takes it. */
 static const char letter_sql[] =
-    "SELECT d.status, d.job, d.record, d.task_id IS NOT NULL,"
+    "SELECT d.id, d.status, d.job, d.record, d.task_id IS NOT NULL,"
     " d.reason = 'OVERSIZED' AND d.payload IS NULL,"
     " json_build_object('id', d.task_id, 'type', d.task_type,"
     "  'attempts', coalesce(d.attempts, d.attempt), 'reason', d.reason, 'category', d.category,"
@@ -25,11 +26,10 @@ static const char letter_sql[] =
                                "   ORDER BY n), '[]')"
                                "   FROM unnest(d.header_keys, d.header_values) WITH ORDINALITY AS "
                                "h(k, v, n)),"
-                               "  'payload', " BYTES(
-                                   "d.payload") ")"
-                                                " FROM archive AS d WHERE d.id = $1::bigint";
+                               "  'payload', " BYTES("d.payload") ")"
+                                                                  " FROM archive AS d WHERE ";
 
-enum { STATUS, JOB, RECORD, HAS_TASK, SHRUNK, ABOUT, MESSAGE };
+enum { ID, STATUS, JOB, RECORD, HAS_TASK, SHRUNK, ABOUT, MESSAGE };
 
 /* The columns hold what PostgreSQL takes; the record, what came. */
 static int read_record(const char *hex, struct rp_arena *arena, struct rp_message *out,
@@ -62,6 +62,7 @@ static int read_row(const PGresult *row, struct rp_arena *arena, struct letter *
                        "there is no task in it: its bytes could not be decoded");
     if (*PQgetvalue(row, 0, SHRUNK) == 't')
         return rp_fail(err, RP_E_INVALID, RP_POISON, "its payload was too large to be kept");
+    out->id = rp_arena_text(arena, PQgetvalue(row, 0, ID));
     out->status = rp_arena_text(arena, PQgetvalue(row, 0, STATUS));
     out->job = rp_arena_text(arena, PQgetvalue(row, 0, JOB));
     out->task_json = rp_arena_text(arena, PQgetvalue(row, 0, ABOUT));
@@ -70,14 +71,20 @@ static int read_row(const PGresult *row, struct rp_arena *arena, struct letter *
     return rp_message_unpack(rp_str(PQgetvalue(row, 0, MESSAGE)), arena, &out->message, err);
 }
 
-int letter_read(struct rp_db *db, const char *id, struct rp_arena *arena, struct letter *out,
-                struct rp_error *err)
+int letter_read(struct rp_db *db, const char *id, const char *task_id, struct rp_arena *arena,
+                struct letter *out, struct rp_error *err)
 {
-    const char *values[] = {id};
+    struct rp_query q = {0};
     PGresult *row;
-    if (rp_db_query(db, letter_sql, 1, values, &row, err) != 0)
+    rp_query_add(&q, letter_sql);
+    rp_query_add(&q, id != NULL ? "d.id = " : "d.task_id = ");
+    rp_query_param(&q, id != NULL ? id : task_id);
+    rp_query_add(&q, id != NULL ? "::bigint" : " ORDER BY d.dead_at DESC, d.id DESC LIMIT 1");
+    int rc = rp_query_run(&q, db, &row, err);
+    rp_query_clear(&q);
+    if (rc != 0)
         return -1;
-    int rc = read_row(row, arena, out, err);
+    rc = read_row(row, arena, out, err);
     PQclear(row);
     return rc;
 }
