@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pipeline import header, now_ms, wait_for
 
 POLICIES = {
-    "soon": {"max_attempts": 2, "backoff": {"fixed": "200ms"}, "jitter": 0},
+    "soon": {"max_attempts": 2, "backoff": {"fixed": "2s"}, "jitter": 0},  # long enough to be parked
     "later": {"max_attempts": 2, "backoff": {"fixed": "12s"}, "jitter": 0},
 }
 
