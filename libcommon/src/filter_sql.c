@@ -198,9 +198,47 @@ static void add_comparison(struct rp_query *q, const struct rp_filter_node *term
     rp_query_add(q, type_of(term));
 }
 
+/* Whether `dead` is among the statuses that are asked for, and no wildcard is. */
+static bool is_backlog(const struct rp_filter_node *term)
+{
+    bool dead = false;
+    if (term->field != RP_FIELD_STATUS || term->op != RP_OP_EQ)
+        return false;
+    for (size_t i = 0; i < term->n_values; i++) {
+        if (form_of(term, &term->values[i]) != PLAIN)
+            return false;
+        dead = dead || strcmp(term->values[i].text, "dead") == 0;
+    }
+    return dead;
+}
+
+/* Most dead letters are `dead`, which PostgreSQL cannot know of an expression: it takes one that is
+ * equal to something for rare, and one that differs for frequent. */
+static void add_backlog(struct rp_query *q, const struct rp_filter_node *term)
+{
+    static const char *const others[] = {"replaying", "replayed", "discarded"};
+    rp_query_add(q, "(d.status <> ALL('{");
+    bool first = true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        bool wanted = false;
+        for (size_t k = 0; k < term->n_values; k++)
+            wanted = wanted || strcmp(term->values[k].text, others[i]) == 0;
+        if (wanted)
+            continue;
+        rp_query_add(q, first ? "" : ",");
+        rp_query_add(q, others[i]);
+        first = false;
+    }
+    rp_query_add(q, "}'))");
+}
+
 static void add_term(struct rp_query *q, const struct rp_filter_node *term)
 {
     bool first = true;
+    if (is_backlog(term)) {
+        add_backlog(q, term);
+        return;
+    }
     rp_query_add(q, "(");
     if (term->op != RP_OP_EQ)
         add_comparison(q, term);
