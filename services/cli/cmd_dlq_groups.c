@@ -40,9 +40,11 @@ static void add_question(struct dlq *d, struct rp_query *q, int64_t limit, int64
                     " ORDER BY sum(n) DESC, fingerprint LIMIT ");
     rp_query_param_int(q, limit);
     rp_query_add(q,
-                 "), t AS (SELECT g.fingerprint, array_agg(coalesce((SELECT sum(c.n) FROM c"
-                 " WHERE c.fingerprint = g.fingerprint AND c.hour = h.hour), 0)::bigint"
-                 " ORDER BY h.hour) AS trend FROM g, h GROUP BY g.fingerprint)"
+                 "), b AS (SELECT fingerprint, hour, sum(n)::bigint AS n FROM c"
+                 " WHERE hour >= (SELECT min(hour) FROM h) GROUP BY fingerprint, hour),"
+                 " t AS (SELECT g.fingerprint, array_agg(coalesce(b.n, 0) ORDER BY h.hour) AS trend"
+                 " FROM g CROSS JOIN h LEFT JOIN b"
+                 " ON b.fingerprint = g.fingerprint AND b.hour = h.hour GROUP BY g.fingerprint)"
                  " SELECT lpad(to_hex(g.fingerprint), 16, '0') AS group, g.*, t.trend,"
                  " coalesce(e.task_type, s.task_type) AS type,"
                  " coalesce(e.error_class, s.error_class) AS class,"
