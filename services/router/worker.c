@@ -65,7 +65,7 @@ static void begin_anew(struct router *r, const rd_kafka_topic_partition_list_t *
 {
     struct rp_error err;
     rp_outbox_open(&r->outbox);
-    for (int i = 0; i < parts->cnt; i++)
+    for (int i = 0; i < parts->cnt && r->arrivals != NULL; i++)
         if (arrivals_again(r->arrivals, parts->elems[i].partition, &err) != 0)
             rp_outbox_give_up(&r->outbox, &err);
 }
@@ -297,7 +297,8 @@ static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
     struct rp_error err;
     for (int i = 0; i < parts->cnt; i++) {
         parts->elems[i].offset = RD_KAFKA_OFFSET_END; /* until it is known */
-        if (arrivals_add(r->arrivals, parts->elems[i].partition, r->route.guard != NULL, &err) != 0)
+        if (r->arrivals != NULL &&
+            arrivals_add(r->arrivals, parts->elems[i].partition, r->route.guard != NULL, &err) != 0)
             rp_outbox_give_up(&r->outbox, &err);
     }
     r->joined = true;
@@ -390,7 +391,7 @@ static int set_up(struct router *r, struct rp_error *err)
 static void tear_down(struct router *r)
 {
     arrivals_free(r->arrivals);
-    r->arrivals = NULL; /* closing revokes what there is */
+    r->arrivals = NULL; /* while closing, partitions go, and may still come */
     rp_consumer_close(r->consumer);
     rp_outbox_clear(&r->outbox);
     rp_codec_free(r->route.codec);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "config_fixture.h"
+#include "consumer.h"
+#include "metrics.h"
+#include "worker.h"
+
+#include <librdkafka/rdkafka_mock.h> /* which needs rdkafka.h before it */
+
+/* What closing a consumer may still serve: partitions came while the worker was told to stop. */
+int __wrap_rp_consumer_new(const struct rp_config *config,
+                           const struct rp_consumer_options *options,
+                           const struct rp_consumer_owner *owner, struct rp_consumer **out,
+                           struct rp_error *err);
+int __real_rp_consumer_new(const struct rp_config *config,
+                           const struct rp_consumer_options *options,
+                           const struct rp_consumer_owner *owner, struct rp_consumer **out,
+                           struct rp_error *err);
+void __wrap_rp_consumer_close(struct rp_consumer *c);
+void __real_rp_consumer_close(struct rp_consumer *c);
+
+static struct rp_consumer_owner worker;
+static int closed;
+
+int __wrap_rp_consumer_new(const struct rp_config *config,
+                           const struct rp_consumer_options *options,
+                           const struct rp_consumer_owner *owner, struct rp_consumer **out,
+                           struct rp_error *err)
+{
+    worker = *owner;
+    return __real_rp_consumer_new(config, options, owner, out, err);
+}
+
+void __wrap_rp_consumer_close(struct rp_consumer *c)
+{
+    rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(parts, "failed-tasks", 0);
+    worker.assigned(worker.opaque, parts);
+    worker.revoked(worker.opaque, parts, false);
+    rd_kafka_topic_partition_list_destroy(parts);
+    closed++;
+    __real_rp_consumer_close(c);
+}
+
+static void partitions_may_come_while_a_worker_closes(void **state)
+{
+    char text[300];
+    struct rp_error err;
+    atomic_bool stop = true;
+    (void)state;
+    rd_kafka_t *host = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, text, sizeof text);
+    assert_non_null(host);
+    rd_kafka_mock_cluster_t *cluster = rd_kafka_mock_cluster_new(host, 1);
+    (void)snprintf(text, sizeof text, "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\n",
+                   rd_kafka_mock_cluster_bootstraps(cluster));
+    struct rp_config *config = load_good(text);
+    struct rp_worker w = {.config = config,
+                          .metrics = rp_metrics_new(),
+                          .instance = "one-0",
+                          .stop = &stop,
+                          .policies = rp_policies_ref(config->policies)};
+    assert_int_equal(router_run(&w, &err), 0);
+    assert_int_equal(closed, 1);
+    rp_policies_unref(w.policies);
+    rp_metrics_free(w.metrics);
+    rp_config_free(config);
+    rd_kafka_mock_cluster_destroy(cluster);
+    rd_kafka_destroy(host);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(partitions_may_come_while_a_worker_closes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
