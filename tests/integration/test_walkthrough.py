@@ -83,12 +83,13 @@ def test_the_walk_through_of_the_readme(new_pipeline, tmp_path):
     for command in commands():
         started = time.monotonic()
         said[command] = night.run(command, tmp_path)
-        print(f"({time.monotonic() - started:.1f} s)\n    $ {command}\n" + "".join(f"    {line}\n" for line in said[command].splitlines()))
+        print(f"{time.monotonic() - started:.1f} s: {command}\n{said[command]}")
     print(f"{len(said)} commands in {time.monotonic() - began:.1f} s")
     assert len(said) >= 10
 
     groups = next(text for command, text in said.items() if command == "reprise dlq groups")
     assert sum(count in groups for count in ("21,000", "11,000", "5,000", "2,000", "900", "100")) == 6
+    assert "policy payment would retry it" in said["reprise dlq show --task payment-17"]
     assert night.status() == {
         ("payment", "replayed"): 21000,
         ("invoice", "replayed"): 11000,
