@@ -40,6 +40,9 @@ struct rp_message_reader;
  * Fails with RP_E_IO or RP_E_SCHEMA (POISON) when the file cannot be used. */
 RP_NODISCARD int rp_message_reader_new(const char *schema_file, struct rp_registry *registry,
                                        struct rp_message_reader **out, struct rp_error *err);
+/* The same as a schema file, by its text. */
+RP_NODISCARD int rp_message_reader_schema(struct rp_message_reader *reader, struct rp_bytes json,
+                                          struct rp_error *err);
 void rp_message_reader_free(struct rp_message_reader *reader);
 
 /* What a payload is. "json", "avro", "text", "bytes" and "null" to people. */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "json_skeleton.h"
 #include "registry.h"
@@ -24,6 +25,15 @@ struct rp_message_reader {
     struct known_id *known;
 };
 
+int rp_message_reader_schema(struct rp_message_reader *reader, struct rp_bytes json,
+                             struct rp_error *err)
+{
+    rp_schema_clear(&reader->file_schema);
+    if (rp_schema_parse(json, &reader->file_schema, err) != 0)
+        return -1;
+    return rp_schema_fingerprint(reader->file_schema.root, &reader->fingerprint, err);
+}
+
 static int load_file(struct rp_message_reader *reader, const char *path, struct rp_error *err)
 {
     char *text = malloc(RP_SCHEMA_MAX_BYTES + 1);
@@ -35,9 +45,7 @@ static int load_file(struct rp_message_reader *reader, const char *path, struct 
         (void)rp_fail(err, RP_E_IO, RP_POISON, "%s: %s", path, strerror(errno));
     else {
         size_t n = fread(text, 1, RP_SCHEMA_MAX_BYTES + 1, in);
-        rc = rp_schema_parse((struct rp_bytes){text, n}, &reader->file_schema, err);
-        if (rc == 0)
-            rc = rp_schema_fingerprint(reader->file_schema.root, &reader->fingerprint, err);
+        rc = rp_message_reader_schema(reader, (struct rp_bytes){text, n}, err);
         if (rc != 0)
             (void)rp_fail_in(err, "%s", path);
     }
@@ -77,6 +85,23 @@ void rp_message_reader_free(struct rp_message_reader *reader)
     free(reader);
 }
 
+/* A registry that does not answer at once is waited for: nobody else waits for us. */
+#define REGISTRY_WAIT_MS 10000
+#define REGISTRY_STEP_MS 50
+
+static int ask_registry(struct rp_registry *registry, uint32_t id, const char **json,
+                        struct rp_error *err)
+{
+    const struct timespec step = {.tv_nsec = REGISTRY_STEP_MS * 1000000L};
+    for (int waited_ms = 0;; waited_ms += REGISTRY_STEP_MS) {
+        if (rp_registry_schema(registry, (int32_t)id, json, err) == 0)
+            return 0;
+        if (err->code != RP_E_TIMEOUT || waited_ms >= REGISTRY_WAIT_MS)
+            return -1;
+        (void)nanosleep(&step, NULL);
+    }
+}
+
 /* The schema of an id; `*out` NULL: there is no such Avro schema. */
 static int find_id(struct rp_message_reader *reader, uint32_t id, const struct rp_schema **out,
                    struct rp_error *err)
@@ -93,7 +118,7 @@ static int find_id(struct rp_message_reader *reader, uint32_t id, const struct r
     if (k == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a schema");
     k->id = id;
-    if (rp_registry_schema(reader->registry, (int32_t)id, &json, &why) != 0 ||
+    if (ask_registry(reader->registry, id, &json, &why) != 0 ||
         rp_schema_parse(rp_str(json), &k->schema, &why) != 0) {
         free(k);
         if (why.cls == RP_POISON)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <unistd.h>
 
 #include "codec.h"
 #include "record_size.h"
@@ -27,36 +26,16 @@ struct rp_replay_maker {
     char why[512];
 };
 
-/* A transform takes the schema of payloads by file; a job keeps it by text, for it may run
- * elsewhere. */
-static int write_schema(const char *schema, char *path, struct rp_error *err)
-{
-    int fd = mkstemp(path);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    bool failed = f == NULL || fputs(schema, f) < 0;
-    if (f != NULL)
-        failed = fclose(f) != 0 || failed;
-    return failed ? rp_fail(err, RP_E_IO, RP_RETRIABLE, "a schema cannot be written to /tmp") : 0;
-}
-
 static int open_transform(struct rp_replay_maker *m, struct rp_error *err)
 {
     const struct rp_replay_options *o = m->options;
-    char path[] = "/tmp/reprise-schema-XXXXXX";
-    struct rp_transform_options options = {.jq = o->jq};
     if (o->jq == NULL)
         return 0;
     if (rp_registry_open(m->config, &m->registry, err) != 0)
         return -1;
-    options.registry = m->registry;
-    if (o->payload_schema == NULL)
-        return rp_transform_new(&options, &m->transform, err);
-    options.payload_schema_file = path;
-    int failed = write_schema(o->payload_schema, path, err);
-    if (failed == 0)
-        failed = rp_transform_new(&options, &m->transform, err);
-    (void)unlink(path);
-    return failed;
+    const struct rp_transform_options options = {
+        .jq = o->jq, .payload_schema = o->payload_schema, .registry = m->registry};
+    return rp_transform_new(&options, &m->transform, err);
 }
 
 int rp_replay_maker_new(const struct rp_config *config, const struct rp_replay_options *options,

@@ -22,6 +22,8 @@ int rp_transform_new(const struct rp_transform_options *o, struct rp_transform *
     if (t == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a transform");
     if (rp_message_reader_new(o->payload_schema_file, o->registry, &t->reader, err) != 0 ||
+        (o->payload_schema != NULL &&
+         rp_message_reader_schema(t->reader, rp_str(o->payload_schema), err) != 0) ||
         rp_jq_process_new(o->jq, o->cpu_ms > 0 ? o->cpu_ms : DEFAULT_CPU_MS, &t->jq, err) != 0) {
         rp_transform_free(t);
         return -1;

@@ -20,6 +20,7 @@ struct rp_transform;
 struct rp_transform_options {
     const char *jq;
     const char *payload_schema_file; /* see rp_message_reader_new */
+    const char *payload_schema;      /* the same by its text; NULL: none */
     struct rp_registry *registry;    /* borrowed; may be NULL */
     int64_t cpu_ms;                  /* of a message; 0: 5000 */
 };

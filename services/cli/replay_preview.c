@@ -5,12 +5,15 @@
 #include <stdlib.h>
 
 #include "database.h"
+#include "jq_preview.h"
 #include "replay_message.h"
 #include "table.h"
 #include "term.h"
 #include "units.h"
 
 #define MAX_CELL 50
+/* Of so many it is shown what a jq program makes. */
+#define CHANGES "3"
 
 struct preview {
     const struct rp_config *config;
@@ -172,6 +175,19 @@ static int print_table(struct preview *p, const char *title, const char *sql)
     return CLI_OK;
 }
 
+static int print_changes(struct preview *p)
+{
+    PGresult *ids;
+    if (query(p,
+              "SELECT id FROM replay_preview WHERE task_id IS NOT NULL AND NOT shrunk"
+              " ORDER BY place LIMIT " CHANGES,
+              &ids) != CLI_OK)
+        return CLI_FAILED;
+    int code = jq_preview(p->config, p->db, p->request->options, ids);
+    PQclear(ids);
+    return code;
+}
+
 static int print_all(struct preview *p)
 {
     if (print_sums(p) != CLI_OK || p->total == 0)
@@ -188,13 +204,14 @@ static int print_all(struct preview *p)
                     " LEFT JOIN error_group AS g USING (fingerprint)"
                     " GROUP BY p.fingerprint ORDER BY 1 DESC, 2 LIMIT 10") != CLI_OK)
         return CLI_FAILED;
-    return print_table(
+    code = print_table(
         p, "The first ones:",
         "SELECT p.id, to_char(p.dead_at, 'YYYY-MM-DD HH24:MI:SS') AS died, p.reason,"
         " p.task_type AS type, p.task_id AS task, p.size AS bytes,"
         " coalesce(d.error_class || ': ' || left(d.error_message, 300), d.detail)"
         "  AS error FROM replay_preview AS p JOIN dead_letter AS d"
         " ON d.dead_at = p.dead_at AND d.id = p.id WHERE p.place <= 5 ORDER BY p.place");
+    return code == CLI_OK ? print_changes(p) : code;
 }
 
 int replay_preview(const struct rp_config *config, struct rp_db *db,

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`reprise dlq edit`: a task that is changed and sent again, while the original stays."""
 
+import http.server
 import json
 import os
 import shlex
 import stat
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -20,6 +23,13 @@ HEADERS = [
     {"key": "none", "value": None},
     {"key": "raw", "value": b"\0\xff"},
 ]
+
+
+SCHEMA = (
+    '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"},'
+    ' {"name": "note", "type": ["null", "string"]}]}'
+)
+AVRO = b"\x82\x80\x80\x80\x80\x80\x80\x20\x02\x04ab"  # BIG, "ab"
 
 
 class Edits(Archive):
@@ -40,12 +50,15 @@ class Edits(Archive):
         self.wait_for_all()
         return self.query("select id from dead_letter where task_id = %s", f"edit-{self.number}")[0][0]
 
-    def edit(self, id, *arguments, code=0, **more):
-        command = [BUILD / "bin/reprise", "dlq", "edit", str(id), *arguments, "--config", self.pipeline.config_file]
+    def run(self, *arguments, code=0, config=None, **more):
+        command = [BUILD / "bin/reprise", *arguments, "--config", config or self.pipeline.config_file]
         done = subprocess.run(command, capture_output=True, timeout=120, stdin=subprocess.DEVNULL, **more)
         text = (done.stdout + done.stderr).decode()
         assert done.returncode == code, text
         return text
+
+    def edit(self, id, *arguments, **more):
+        return self.run("dlq", "edit", str(id), *arguments, **more)
 
     def arrived(self, topic=None):
         """The one record of the newest dead letter."""
@@ -54,6 +67,10 @@ class Edits(Archive):
 
     def state(self, id):
         return self.query("select status, replays from archive where id = %s", id)[0]
+
+
+    def show(self, id, *arguments):
+        return self.run("dlq", "show", str(id), *arguments)
 
 
 YES = ("--reason", "ticket 4711", "--yes")
@@ -168,3 +185,100 @@ def test_what_was_replayed_can_be_edited_again(edits):
     assert [r.value[-7:] for r in edits.readers[edits.target].of_task(f"edit-{edits.number}", 2, timeout=60)] == [
         b',"n":1}', b',"n":2}']
     assert edits.state(id) == ("replayed", 2)
+
+
+def test_show_tells_what_was_done_and_what_came_of_it(edits):
+    id = edits.die()
+    text = edits.show(id)
+    assert f"dead letter {id}: EXHAUSTED by policy default, 3 of 3 attempts" in text
+    assert "status        dead" in text and "comes from" not in text
+    assert f"reprise dlq replay --id {id} --reason WHY" in text
+    edits.edit(id, "--jq", ".payload.n = 1", *YES, "--as", "ada")
+    job = edits.query("select job from archive where id = %s", id)[0][0]
+    again = HEADERS + [{"key": "reprise-replay-id", "value": job.encode()}]
+    edits.send(encode(letter(edits.number, task={
+        "task_id": f"edit-{edits.number}", "target": edits.target, "headers": again, "attempt": 4})))
+    edits.wait_for_all()
+    (child,) = edits.query("select id from dead_letter where replay_job = %s", job)[0]
+    text = edits.show(id)
+    assert f"replay {job} by ada: ticket 4711 (edited)" in text
+    assert "status        replayed since" in text and f", by replay {job}" in text
+    assert f": dead letter {child}" in text
+    assert f"reprise dlq replay --id {id} --status replayed --reason WHY" in text
+    text = edits.show(child)
+    assert f"comes from    dead letter {id}, sent again by replay {job}" in text
+    assert "execution 4 failed" in text
+
+
+@pytest.mark.parametrize(
+    "target, said",
+    [("-none", "there is no topic"), ("elsewhere", "targets.allow does not allow the target elsewhere")],
+)
+def test_show_tells_that_a_target_would_refuse_it(edits, target, said):
+    id = edits.die(target=target if target[0] != "-" else edits.target + target)
+    assert said in edits.show(id)
+
+
+def test_show_reads_avro_by_a_schema(edits, tmp_path):
+    schema = tmp_path / "order.avsc"
+    schema.write_text(SCHEMA)
+    id = edits.die(payload=AVRO)
+    text = edits.show(id, "--payload-schema", schema)
+    assert "12 bytes of Avro" in text
+    assert '"id": 9007199254740993' in text and '"note": "ab"' in text
+    edits.edit(id, "--payload-schema", schema, "--jq", '.payload.note = null', *YES)
+    assert edits.arrived().value == b"\x82\x80\x80\x80\x80\x80\x80\x20\x00"
+    assert "bytes of Avro" not in edits.show(id)
+
+
+def test_show_tells_what_today_s_policies_would_decide(edits):
+    id = edits.die(task_type="mail", error={"class": "SMTPRecipientsRefused", "message": "", "category": "NETWORK",
+                                            "causes": []}, attempt=1)  # fmt: skip
+    text = edits.show(id)
+    assert "policy default decides the same: " in text
+
+
+def test_a_replay_shows_what_its_program_changes(edits):
+    id = edits.die()
+    replay = ("dlq", "replay", "--id", str(id), "--dry-run", "--jq")
+    text = edits.pipeline.cli(*replay, '.payload.currency = "EUR"')
+    assert f"What jq makes of {id}:" in text and '+     "currency": "EUR"' in text
+    assert edits.state(id) == ("dead", 0)
+    edits.pipeline.cli(*replay, ".payload.", code=2)
+
+
+class Registry(http.server.ThreadingHTTPServer):
+    """Knows schema 7, slowly."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Answer)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        time.sleep(0.5)
+        known = self.path.startswith("/schemas/ids/7")
+        text = json.dumps({"schema": SCHEMA} if known else {"error_code": 40403}).encode()
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_avro_of_a_registered_schema_keeps_its_id(edits):
+    id = edits.die(payload=b"\0\0\0\0\7" + AVRO)
+    other = edits.die(payload=b"\0\0\0\0\x08" + AVRO)
+    with Registry() as registry:
+        file = edits.pipeline.folder / "registry.yaml"
+        edits.pipeline.write_config(file, {"schema_registry": {"url": f"http://127.0.0.1:{registry.server_port}"}})
+        shown = edits.run("dlq", "show", str(id), config=file)
+        assert '"id": 9007199254740993' in shown
+        assert '"base64"' in edits.edit(other, "--print", config=file)
+        edits.edit(id, "--jq", ".payload.note = null", *YES, config=file)
+        registry.shutdown()
+    (record,) = edits.readers[edits.target].of_task(f"edit-{edits.number - 1}", timeout=60)
+    assert record.value == b"\0\0\0\0\7\x82\x80\x80\x80\x80\x80\x80\x20\x00"
