@@ -53,6 +53,42 @@ bool rp_filter_countable(const struct rp_filter *f)
     return true;
 }
 
+/* Whether dead_letter_state has the field. */
+static bool is_of_state(enum rp_filter_field field)
+{
+    return rp_filter_fields[field].countable || field == RP_FIELD_ID || field == RP_FIELD_JOB ||
+           field == RP_FIELD_REPLAYS || field == RP_FIELD_CAME_BACK || field == RP_FIELD_STATUS_AT;
+}
+
+/* Whether it is false without a row of dead_letter_state. */
+static bool wants_state(const struct rp_filter_node *n)
+{
+    if (n->kind != RP_NODE_TERM || n->op != RP_OP_EQ)
+        return false;
+    if (n->field == RP_FIELD_CAME_BACK)
+        return n->n_values == 1 && n->values->low == 1;
+    if (n->field != RP_FIELD_STATUS && n->field != RP_FIELD_JOB)
+        return false;
+    for (size_t i = 0; i < n->n_values; i++)
+        if (n->values[i].none ||
+            (n->field == RP_FIELD_STATUS && strcmp(n->values[i].text, "dead") == 0))
+            return false;
+    return true;
+}
+
+void rp_filter_source(const struct rp_filter *f, struct rp_query *q)
+{
+    bool state = false;
+    for (const struct rp_filter_node *c = f->root.first; c != NULL; c = c->next)
+        state = state || wants_state(c);
+    for (int i = 0; i < RP_N_FIELDS; i++)
+        if (!is_of_state((enum rp_filter_field)i) && names(&f->root, (enum rp_filter_field)i))
+            state = false;
+    rp_query_add(q, state
+                        ? "(SELECT s.*, s.status AS state_status FROM dead_letter_state AS s) AS d"
+                        : "archive AS d");
+}
+
 static int64_t floor_hour(int64_t ms)
 {
     int64_t rest = ms % HOUR_MS;

@@ -132,11 +132,16 @@ static int list(struct dlq *d)
     rp_query_add(&q, d->form == DLQ_FORM_JSON ? rp_archive_json : columns(d->form));
     rp_query_add(&q, with_payload && d->form != DLQ_FORM_JSON ? ", d.payload, " CURSOR
                                                               : ", NULL::bytea, " CURSOR);
-    rp_query_add(&q, " FROM archive AS d WHERE ");
+    rp_query_add(&q, " FROM (SELECT d.dead_at, d.id FROM ");
+    rp_filter_source(d->filter, &q);
+    rp_query_add(&q, " WHERE ");
     dlq_add_filter(d, &q);
     add_cursor(&q, &cursor);
     rp_query_add(&q, " ORDER BY d.dead_at DESC, d.id DESC LIMIT ");
     rp_query_param_int(&q, limit < INT64_MAX ? limit + 1 : limit);
+    /* The limit keeps PostgreSQL from joining all of the archive with a page of it. */
+    rp_query_add(&q, ") AS p, LATERAL (SELECT * FROM archive AS a WHERE a.dead_at = p.dead_at"
+                     " AND a.id = p.id LIMIT 1) AS d ORDER BY d.dead_at DESC, d.id DESC");
     int code = dlq_query_ask(d, &q, &result);
     if (code != CLI_OK)
         return code;

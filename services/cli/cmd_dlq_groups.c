@@ -53,10 +53,13 @@ static void add_question(struct dlq *d, struct rp_query *q, int64_t limit, int64
                  " left(coalesce(s.error_message, s.detail), 1000) AS sample_message"
                  " FROM g JOIN t USING (fingerprint) LEFT JOIN error_group AS e"
                  " ON e.fingerprint = g.fingerprint AND e.fingerprint <> 0"
-                 " LEFT JOIN LATERAL (SELECT d.id, d.task_type, d.error_class, d.error_message,"
-                 " d.detail FROM archive AS d WHERE d.fingerprint = g.fingerprint AND ");
+                 " LEFT JOIN LATERAL (SELECT d.dead_at, d.id FROM ");
+    rp_filter_source(d->filter, q);
+    rp_query_add(q, " WHERE d.fingerprint = g.fingerprint AND ");
     dlq_add_filter(d, q);
-    rp_query_add(q, " ORDER BY d.dead_at DESC, d.id DESC LIMIT 1) AS s ON true"
+    rp_query_add(q, " ORDER BY d.dead_at DESC, d.id DESC LIMIT 1) AS p ON true"
+                    " LEFT JOIN LATERAL (SELECT * FROM dead_letter AS l WHERE l.dead_at = p.dead_at"
+                    " AND l.id = p.id LIMIT 1) AS s ON true"
                     " ORDER BY g.count DESC, g.fingerprint");
 }
 

@@ -67,6 +67,8 @@ CASES = [
     ("target = order? and source = none", "target = 'orders'"),
     ("dead_at >= 1d and until 3h", "dead_at >= now() - interval '1 day' and dead_at < now() - interval '3 hours'"),
     ("status_at != none", "status_at is not null"),
+    ("status = discarded and type = type-2", "status = 'discarded' and task_type = 'type-2'"),
+    ("job = job-* and id > 2000", "job = 'job-1' and id > 2000"),
 ]  # fmt: skip
 
 

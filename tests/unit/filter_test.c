@@ -276,6 +276,39 @@ static void the_range_is_cut_at_whole_hours(void **state)
     rp_filter_free(f);
 }
 
+static void what_the_states_alone_can_answer_is_asked_of_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *expression;
+        bool states;
+    } cases[] = {
+        {"status = discarded", true},
+        {"status in (replayed, discarded) and type = a and since 2h", true},
+        {"job = x and (id = 1 or not came_back)", true},
+        {"came_back", true},
+        {"status = dead", false},
+        {"status in (dead, replayed)", false},
+        {"status != dead", false},
+        {"status = discarded or type = a", false},
+        {"not came_back", false},
+        {"job = none", false},
+        {"status = discarded and class = a", false},
+        {"all", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_filter *f = where(cases[i].expression);
+        struct rp_query q = {0};
+        rp_filter_source(f, &q);
+        rp_query_add(&q, "");
+        assert_int_equal(rp_buf_append(&q.sql, "", 1, NULL), 0);
+        if ((strcmp((const char *)q.sql.data, "archive AS d") != 0) != cases[i].states)
+            fail_msg("%s", cases[i].expression);
+        rp_query_clear(&q);
+        rp_filter_free(f);
+    }
+}
+
 static struct rp_rng rng;
 
 static size_t below(size_t n)
@@ -393,6 +426,7 @@ int main(void)
         cmocka_unit_test(what_the_rollup_has_is_countable),
         cmocka_unit_test(a_filter_knows_what_it_names),
         cmocka_unit_test(the_range_is_cut_at_whole_hours),
+        cmocka_unit_test(what_the_states_alone_can_answer_is_asked_of_them),
         cmocka_unit_test(the_canonical_text_reads_back_to_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
