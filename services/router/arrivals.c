@@ -216,3 +216,15 @@ enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)
     }
     return ARRIVAL_RECALL;
 }
+
+enum arrival arrivals_cut(struct arrivals *a, int32_t partition, int64_t *until)
+{
+    size_t place = place_of(a, partition);
+    if (place == a->n)
+        return ARRIVAL_NONE;
+    if (a->items[place].until < 0)
+        return ARRIVAL_EARLY;
+    *until = a->items[place].until;
+    drop(a, place);
+    return ARRIVAL_RECALL;
+}

@@ -48,4 +48,8 @@ size_t arrivals_waiting(const struct arrivals *a);
 /* What a record that came is to its partition. */
 enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m);
 
+/* What that would be which comes next and cannot be read. Of what is recalled nothing more is
+ * wanted then: it is to be read on from `until`. */
+enum arrival arrivals_cut(struct arrivals *a, int32_t partition, int64_t *until);
+
 #endif

@@ -37,10 +37,27 @@ struct router {
     int64_t waiting_until_mono_ms;
     int64_t silent_since_mono_ms, silent_last_mono_ms; /* when the registry did not answer */
     const rd_kafka_topic_partition_list_t *leaving;    /* being revoked; NULL: none */
+    /* Where partitions were last set to. A batch of records that cannot be unpacked is told by its
+     * first offset, wherever in it reading began. */
+    rd_kafka_topic_partition_list_t *sought;
     bool joined; /* the group has given us partitions, or none */
 };
 
-/* Reads again from these offsets. A position that cannot be set back would lose records, so the
+static void note_sought(struct router *r, const rd_kafka_topic_partition_t *p)
+{
+    rd_kafka_topic_partition_t *known =
+        rd_kafka_topic_partition_list_find(r->sought, p->topic, p->partition);
+    if (known == NULL)
+        known = rd_kafka_topic_partition_list_add(r->sought, p->topic, p->partition);
+    known->offset = p->offset;
+}
+
+static void forget_sought(struct router *r, const rd_kafka_topic_partition_t *p)
+{
+    (void)rd_kafka_topic_partition_list_del(r->sought, p->topic, p->partition);
+}
+
+/* Reads on from these offsets. A position that cannot be set back would lose records, so the
  * worker ends then, and its successor begins at the committed offsets. */
 static void seek_back(struct router *r, rd_kafka_topic_partition_list_t *offsets)
 {
@@ -52,11 +69,22 @@ static void seek_back(struct router *r, rd_kafka_topic_partition_list_t *offsets
         rp_outbox_give_up(&r->outbox, &err);
         return;
     }
-    for (int i = 0; i < offsets->cnt; i++)
+    for (int i = 0; i < offsets->cnt; i++) {
+        note_sought(r, &offsets->elems[i]);
         if (offsets->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR) {
             (void)rp_kafka_fail(&err, offsets->elems[i].err, "seek back");
             rp_outbox_give_up(&r->outbox, &err);
         }
+    }
+}
+
+static void seek_one(struct router *r, int32_t partition, int64_t offset)
+{
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(one, r->config->topics.failed_tasks, partition)->offset =
+        offset;
+    seek_back(r, one);
+    rd_kafka_topic_partition_list_destroy(one);
 }
 
 /* As another owner would: begins with what is committed. A new producer comes first, since that
@@ -65,9 +93,11 @@ static void begin_anew(struct router *r, const rd_kafka_topic_partition_list_t *
 {
     struct rp_error err;
     rp_outbox_open(&r->outbox);
-    for (int i = 0; i < parts->cnt && r->arrivals != NULL; i++)
+    for (int i = 0; i < parts->cnt && r->arrivals != NULL; i++) {
+        forget_sought(r, &parts->elems[i]);
         if (arrivals_again(r->arrivals, parts->elems[i].partition, &err) != 0)
             rp_outbox_give_up(&r->outbox, &err);
+    }
 }
 
 /* What is being revoked needs no position any more: its next owner begins at the committed one. */
@@ -263,6 +293,44 @@ static void recall(struct router *r, const rd_kafka_message_t *m)
         route_recall(&r->route, &record);
 }
 
+/* A batch that librdkafka cannot unpack (it is no archive, or unpacks to more than
+ * receive.message.max.bytes) would be fetched again and again. Each of its records becomes a dead
+ * letter, without the bytes; the log keeps them. */
+static void step_over(struct router *r, const rd_kafka_message_t *m, const struct rp_error *why)
+{
+    struct rp_error err;
+    struct route route;
+    int64_t until;
+    enum arrival arrival = arrivals_cut(r->arrivals, m->partition, &until);
+    if (arrival == ARRIVAL_RECALL)
+        seek_one(r, m->partition, until);
+    if (arrival != ARRIVAL_NONE)
+        return;
+    const char *topic = r->config->topics.failed_tasks;
+    const rd_kafka_topic_partition_t *sought =
+        rd_kafka_topic_partition_list_find(r->sought, topic, m->partition);
+    rd_kafka_message_t unread = {.partition = m->partition, .offset = m->offset};
+    if (sought != NULL && sought->offset > unread.offset)
+        unread.offset = sought->offset;
+    const struct route_record record = {.topic = topic,
+                                        .partition = unread.partition,
+                                        .offset = unread.offset,
+                                        .append_ms = RP_NO_TIME,
+                                        .now_ms = rp_wall_ms()};
+    rp_arena_reset(&r->route.arena);
+    if (batch_reach(&r->batch, unread.partition, unread.offset, &err) != 0) {
+        rp_outbox_give_up(&r->outbox, &err);
+        return;
+    }
+    if (route_undecodable(&r->route, &record, why->text, &route, &err) != 0) {
+        postpone(r, &unread, &err);
+        return;
+    }
+    take(r, &unread, &route);
+    if (r->batch.n_spans > 0) /* else it failed, and is read again */
+        seek_one(r, unread.partition, unread.offset + 1);
+}
+
 static void handle(struct router *r, const rd_kafka_message_t *m)
 {
     struct rp_error err;
@@ -282,6 +350,8 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text));
     if (err.cls == RP_FATAL)
         rp_outbox_give_up(&r->outbox, &err);
+    else if (m->err == RD_KAFKA_RESP_ERR__BAD_COMPRESSION)
+        step_over(r, m, &err);
 }
 
 static bool batch_is_due(const struct router *r)
@@ -297,6 +367,7 @@ static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
     struct rp_error err;
     for (int i = 0; i < parts->cnt; i++) {
         parts->elems[i].offset = RD_KAFKA_OFFSET_END; /* until it is known */
+        forget_sought(r, &parts->elems[i]);
         if (r->arrivals != NULL &&
             arrivals_add(r->arrivals, parts->elems[i].partition, r->route.guard != NULL, &err) != 0)
             rp_outbox_give_up(&r->outbox, &err);
@@ -375,6 +446,7 @@ static int set_up(struct router *r, struct rp_error *err)
     r->route.policies = rp_worker_policies(r->w);
     router_metrics_init(&r->metrics, r->w->metrics);
     r->waiting = rd_kafka_topic_partition_list_new(4);
+    r->sought = rd_kafka_topic_partition_list_new(4);
     if (rp_registry_open(config, &r->registry, err) != 0)
         return -1;
     if (config->loop_guard > 0 && guard_new((size_t)config->loop_guard, &r->route.guard, err) != 0)
@@ -402,6 +474,7 @@ static void tear_down(struct router *r)
     rp_buf_clear(&r->route.letter);
     batch_clear(&r->batch);
     rd_kafka_topic_partition_list_destroy(r->waiting);
+    rd_kafka_topic_partition_list_destroy(r->sought);
 }
 
 int router_run(struct rp_worker *w, struct rp_error *err)

@@ -172,6 +172,7 @@ FAILED_TASKS = [
     Case("50 MiB of zeros, compressed to a few KiB", "UNDECODABLE, without the bytes where `dead-letter` cannot take them", bomb("gzip", 50 * MIB)),
     Case("an event of 50 MiB, compressed to a few KiB", "OVERSIZED", event(payload=bytes(50 * MIB), options={"codec": "zstd"})),
     Case("150 MiB of zeros (gzip): more than a request can carry", "UNDECODABLE, without the bytes", bomb("gzip", 150 * MIB)),
+    Case("300 MiB of zeros (zstd): more than `receive.message.max.bytes`", "UNDECODABLE, without the bytes", bomb("zstd", 300 * MIB)),
 ]  # fmt: skip
 
 

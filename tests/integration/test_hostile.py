@@ -118,6 +118,8 @@ def put(pipeline, topic, value, key=None, headers=None, codec="none", times=1):
             "bootstrap.servers": pipeline.kafka.bootstrap,
             "compression.type": codec,
             "message.max.bytes": 1_000_000_000,
+            "batch.size": 1_000_000_000,
+            "linger.ms": 20 if times == 1 else 1000,
         }
     )
 
@@ -201,6 +203,18 @@ def test_a_bad_event(pipeline, case):
     offset = put(pipeline, topic, **sent)
     wait_for_good_one(pipeline, topic, hostile.event()(pipeline.world))
     check(pipeline, case, topic, offset, sent, task)
+
+
+def test_a_batch_that_cannot_be_unpacked(pipeline):
+    """Each of its records is a dead letter, once, and the batch behind it goes on."""
+    topic = f"{pipeline.prefix}failed-tasks"
+    first = put(pipeline, topic, bytes(60 * hostile.MIB), codec="zstd", times=3)
+    wait_for_good_one(pipeline, topic, hostile.event()(pipeline.world))
+    for offset in range(first, first + 3):
+        row = pipeline.dead_letter(
+            source_topic=topic, source_partition=PARTITION, source_offset=offset, timeout=PATIENT_S
+        )
+        assert row["reason"] == "UNDECODABLE"
 
 
 @pytest.mark.parametrize("case", hostile.TIERS, ids=names(hostile.TIERS))
