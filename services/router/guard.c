@@ -120,3 +120,13 @@ enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int
     }
     return *out_attempt == e->attempt ? GUARD_NEW : GUARD_LOOP;
 }
+
+void guard_recall(struct guard *g, const struct guard_event *e)
+{
+    const struct entry *n = find(g, identity(e));
+    int32_t unused;
+    bool known =
+        n->n_past > 0 && newest(n)->partition == e->partition && newest(n)->offset >= e->offset;
+    if (!known)
+        (void)guard_judge(g, e, &unused);
+}

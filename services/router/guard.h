@@ -36,4 +36,8 @@ void guard_free(struct guard *g);
 enum guard_verdict guard_judge(struct guard *g, const struct guard_event *event,
                                int32_t *out_attempt);
 
+/* Learns of an event that was let through before, by whomever; events of a partition come in order.
+ * What is known of later ones stays. */
+void guard_recall(struct guard *g, const struct guard_event *event);
+
 #endif

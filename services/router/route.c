@@ -103,10 +103,9 @@ static void read_life(const struct route_context *c, const struct route_record *
     event->replay_id = own.replay_id.data != NULL ? own.replay_id : carrier.replay_id;
 }
 
-static enum guard_verdict judge(struct route_context *c, const struct route_record *r,
-                                struct event *event)
+static struct guard_event guard_event_of(const struct route_record *r, const struct event *event)
 {
-    struct guard_event e = {
+    return (struct guard_event){
         .task_id = event->task.task_id,
         .replay_id = event->replay_id,
         .attempt = event->failure.attempt,
@@ -114,6 +113,12 @@ static enum guard_verdict judge(struct route_context *c, const struct route_reco
         .partition = r->partition,
         .offset = r->offset,
     };
+}
+
+static enum guard_verdict judge(struct route_context *c, const struct route_record *r,
+                                struct event *event)
+{
+    struct guard_event e = guard_event_of(r, event);
     return c->guard == NULL ? GUARD_NEW : guard_judge(c->guard, &e, &event->failure.attempt);
 }
 
@@ -291,7 +296,8 @@ void route_recall(struct route_context *c, const struct route_record *r)
         rp_failed_task_check(&event.task, &err) != 0)
         return; /* the guard never saw it */
     read_life(c, r, &event);
-    (void)judge(c, r, &event);
+    struct guard_event e = guard_event_of(r, &event);
+    guard_recall(c->guard, &e);
 }
 
 int route_record(struct route_context *c, const struct route_record *r, struct route *out,

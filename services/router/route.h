@@ -52,7 +52,7 @@ struct route {
 RP_NODISCARD int route_record(struct route_context *c, const struct route_record *r,
                               struct route *out, struct rp_error *err);
 
-/* Lets the guard learn of a record that was routed before, by whomever. */
+/* Lets the guard, which must be there, learn of a record that was routed before, by whomever. */
 void route_recall(struct route_context *c, const struct route_record *r);
 
 /* The dead letter of a record that will not become readable in time. */

@@ -32,6 +32,12 @@ static enum guard_verdict judge(const char *id, int32_t stated, int64_t failed_a
     return guard_judge(guard, &e, &attempt);
 }
 
+static void recall(const char *id, int32_t stated, int64_t failed_at_ms, int64_t offset)
+{
+    struct guard_event e = {rp_str(id), RP_NULL_BYTES, stated, failed_at_ms, 0, offset};
+    guard_recall(guard, &e);
+}
+
 static void attempts_that_count_up_pass(void **state)
 {
     (void)state;
@@ -80,6 +86,27 @@ static void a_record_read_again_that_is_forgotten_passes(void **state)
     assert_int_equal(attempt, 1);
 }
 
+static void what_is_recalled_is_known(void **state)
+{
+    (void)state;
+    for (int32_t i = 1; i <= 3; i++)
+        recall("a", 1, 1000 * i, i);
+    assert_int_equal(judge("a", 1, 2000, 7), GUARD_REPEAT);
+    assert_int_equal(judge("a", 1, 9000, 8), GUARD_LOOP);
+    assert_int_equal(attempt, 4);
+}
+
+static void what_is_recalled_again_makes_nothing_forgotten(void **state)
+{
+    (void)state;
+    for (int32_t i = 1; i <= 6; i++)
+        (void)judge("a", 1, 1000 * i, i);
+    for (int32_t i = 3; i <= 6; i++)
+        recall("a", 1, 1000 * i, i);
+    assert_int_equal(judge("a", 1, 9000, 9), GUARD_LOOP);
+    assert_int_equal(attempt, 7);
+}
+
 static void a_replay_begins_a_new_life(void **state)
 {
     (void)state;
@@ -121,6 +148,8 @@ int main(void)
         TEST(an_exact_repeat_is_found_out),
         TEST(a_record_that_is_read_again_gets_the_same_answer),
         TEST(a_record_read_again_that_is_forgotten_passes),
+        TEST(what_is_recalled_is_known),
+        TEST(what_is_recalled_again_makes_nothing_forgotten),
         TEST(a_replay_begins_a_new_life),
         TEST(the_largest_attempt_does_not_overflow),
         TEST(memory_is_bounded_and_the_oldest_goes),
