@@ -120,7 +120,8 @@ int rp_replay_job_renew(struct rp_db *db, struct rp_replay_job *job, struct rp_e
     return ours ? 0 : rp_fail(err, RP_E_FENCED, RP_FATAL, "the replay %s was taken over", job->id);
 }
 
-/* The items' states by their keys; the range keeps the planner from looking at every day. */
+/* The items' states by their keys, in the keys' order: the archiver, which marks what came back,
+ * takes the same rows in the same order, so that neither waits for the other for ever. */
 #define STATES_OF_ITEMS                                                                            \
     " FROM item AS i WHERE s.dead_at = i.dead_at AND s.id = i.id AND s.job = $1"                   \
     " AND s.status = 'replaying'"
@@ -128,6 +129,7 @@ int rp_replay_job_renew(struct rp_db *db, struct rp_replay_job *job, struct rp_e
 static const char mark_sql[] =
     "WITH item AS MATERIALIZED ("
     " SELECT dead_at, id, was, refused FROM replay_item WHERE job = $1 AND n >= $3 AND n < $4"
+    " ORDER BY dead_at, id"
     "), j AS ("
     " UPDATE replay_job SET marked = $4, refused = refused + (SELECT count(refused) FROM item)"
     " WHERE job = $1 AND epoch = $2 AND marked = $3 RETURNING job, refused"
@@ -210,6 +212,7 @@ int rp_replay_job_release(struct rp_db *db, const struct rp_replay_job *job, int
         "WITH item AS MATERIALIZED ("
         " SELECT dead_at, id, was FROM replay_item"
         "  WHERE job = $1 AND n >= $3 AND n < $3::bigint + " RELEASED_AT_ONCE
+        " ORDER BY dead_at, id"
         "), j AS (SELECT job FROM replay_job WHERE job = $1 AND epoch = $2 FOR UPDATE),"
         " s AS (UPDATE dead_letter_state AS s SET status = i.was, status_at = now()" STATES_OF_ITEMS
         " AND EXISTS (SELECT FROM j))"
