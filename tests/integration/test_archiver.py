@@ -404,7 +404,7 @@ def test_an_unmigrated_database_is_refused(archive):
     assert "nothing is missing" in pipeline.cli("db", "check")
 
 
-def test_retention_drops_a_day_of_a_million_in_less_than_a_second(archive):
+def test_retention_drops_a_day_of_a_million_in_a_moment(archive):
     old = datetime.date.today() - datetime.timedelta(days=40)
     archive.query(f"select dead_letter_add_day('{old}'), dead_letter_add_day('{old}'::date + 15)")
     archive.query(
@@ -424,7 +424,8 @@ def test_retention_drops_a_day_of_a_million_in_less_than_a_second(archive):
     (line,) = [l for l in log.splitlines() if "day-dropped" in l]
     assert f"day={old}" in line
     print(line)
-    assert int(line.rsplit("took_ms=", 1)[1]) < 1000
+    # A quarter of a second on a quiet machine; to delete the rows would take a minute.
+    assert int(line.rsplit("took_ms=", 1)[1]) < 4000
     audit = archive.query("select actor, action, detail from audit")
     assert [entry[:2] for entry in audit] == [("reprise-archiver", "drop-day")]
     detail = audit[0][2]
