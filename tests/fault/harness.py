@@ -20,7 +20,7 @@ TIERS = [
 ]
 WORKERS = {"router": 2, "delayer": 2, "archiver": 2}
 MOST = 3  # processes of each service
-READY_S = 90
+READY_S = 60
 DRAIN_S = 150
 
 
@@ -103,7 +103,7 @@ class Harness:
 
     def complain(self, text):
         self.complaints.append(text)
-        print(f"  complaint: {text}", flush=True)
+        print(f"\n  {text}", flush=True)
 
     def configure(self, service):
         section = {"listen": f"127.0.0.1:{service.port}"}
@@ -165,24 +165,25 @@ class Harness:
         self.victims = []
         faults = self.draw()
         began = time.monotonic()
+        names = " + ".join(fault.__name__ for fault in faults)
+        print(f"cycle {number}: {names}", end="", flush=True)
         for fault in faults:
             self.counts[fault.__name__] += 1
         self.active = [Course(fault(self)) for fault in faults]
         while self.active:
             self.step()
-        self.settle(faults)
-        names = " + ".join(fault.__name__ for fault in faults)
-        print(f"cycle {number}: {names} ({time.monotonic() - began:.1f} s)", flush=True)
+        self.settle()
+        print(f" {time.monotonic() - began:.1f} s", flush=True)
         self.run_for(self.rng.uniform(0.3, 1))
 
-    def settle(self, faults):
+    def settle(self):
         """Until all services are ready again; one that ended by itself has failed."""
         deadline, waiting = time.monotonic() + READY_S, list(self.pipeline.services)
         while waiting and time.monotonic() < deadline:
             self.step()
             for service in list(waiting):
                 if not service.running():
-                    self.complain(f"{service.label} ended: {service.process.returncode} ({faults})")
+                    self.complain(f"{service.label} ended: {service.process.returncode}")
                     service.start()
                 elif service.get("/readyz")[0] == 200:
                     waiting.remove(service)

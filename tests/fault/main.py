@@ -40,7 +40,7 @@ def part(servers, seed, cycles, rate):
     harness = Harness(seed, *servers, rate)
     history, faults = None, []
     try:
-        harness.settle([])
+        harness.settle()
         for number in range(1, cycles + 1):
             harness.cycle(number)
         history, faults = harness.check()
