@@ -16,6 +16,20 @@ void rp_replay_group(const char *job, char out[RP_REPLAY_GROUP_SIZE])
     (void)snprintf(out, RP_REPLAY_GROUP_SIZE, "reprise-replay-%s", job);
 }
 
+int rp_replay_client_new(const struct rp_config *config, const char *job, rd_kafka_t **out,
+                         struct rp_error *err)
+{
+    char group[RP_REPLAY_GROUP_SIZE];
+    rp_replay_group(job, group);
+    rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_CONSUMER, err);
+    if (conf == NULL)
+        return -1;
+    if (rp_kafka_conf_set(conf, "group.id", group, err) == 0)
+        return rp_kafka_new(RD_KAFKA_CONSUMER, conf, out, err);
+    rd_kafka_conf_destroy(conf);
+    return -1;
+}
+
 rd_kafka_topic_partition_list_t *rp_replay_cursor_at(const struct rp_config *config, int64_t next,
                                                      const char *stamp)
 {

@@ -20,7 +20,7 @@ struct rp_replay_sender {
     struct rp_config config; /* the caller's, but that it always says exactly-once */
     const struct rp_replay_job *job;
     struct rp_replay_refuser refuser;
-    rd_kafka_t *client; /* for questions */
+    rd_kafka_t *client; /* for questions: rp_replay_client_new */
     struct rp_publisher *publisher;
     uint64_t made; /* the producer whose transactions follow the cursor that was read */
     struct rp_replay_maker *maker;
@@ -48,7 +48,7 @@ int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_
     s->refuser = refuser;
     *out = s;
     rp_replay_group(job->id, id);
-    if (rp_kafka_new_admin(&s->config, &s->client, err) == 0 &&
+    if (rp_replay_client_new(&s->config, job->id, &s->client, err) == 0 &&
         rp_publisher_new(&s->config, id, "1", &s->publisher, err) == 0 &&
         rp_replay_rows_new(config->postgres.dsn, job->id, &s->rows, err) == 0 &&
         rp_replay_maker_new(&s->config, &job->options, job->id, s->client, &s->maker, err) == 0)

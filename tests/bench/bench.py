@@ -300,6 +300,55 @@ def first_append(stage, topic):
 # The archive
 
 
+def fill_archive(pipeline, count, size, target):
+    """Dead letters of two hours, each with a payload of this size."""
+    import psycopg
+
+    with psycopg.connect(pipeline.dsn) as db:
+        db.execute("select dead_letter_add_day(d::date) from generate_series(current_date - 1, current_date, '1 day') d")
+        db.execute(
+            "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason, attempts,"
+            " task_id, task_type, target, payload, header_keys, header_values, attempt, error_class, error_message,"
+            " source, failed_at) select now() - n * interval '7200 s' / %(count)s, 'rows', 0, n, 'EXHAUSTED', 3,"
+            " gen_random_uuid(), 'payment', %(target)s, convert_to(repeat(md5(n::text), %(size)s / 32), 'UTF8'),"
+            " '{}', '{}', 3, 'java.io.IOException', 'boom ' || n, 'bench', now() from generate_series(1, %(count)s) n",
+            {"count": count, "size": size, "target": target},
+        )
+    with psycopg.connect(pipeline.dsn, autocommit=True) as db:
+        db.execute("vacuum analyze dead_letter")
+
+
+def replay(stage, figures, options):
+    for number in range(options.rounds):
+        with stage.pipeline("replay", 4) as pipeline:
+            target = pipeline.create_target("t", partitions=4, message_timestamp_type="LogAppendTime")
+            fill_archive(pipeline, options.count, 1024, target)
+            ours, raw = in_turn(
+                number,
+                lambda: our_replay(stage, pipeline, target, options.count),
+                lambda: raw_replay(stage, pipeline, options.count),
+            )
+        figures.add("replay, 1 KiB: throughput", "rows/s", ours[0], raw, 0.5, "higher")
+        figures.add("replay, 1 KiB: throughput alone", "rows/s", ours[0], None, 20_000, "higher")
+        figures.add("replay, 1 KiB: to plan", "us/row", ours[1])
+
+
+def our_replay(stage, pipeline, target, count):
+    began = time.time()
+    command = [BUILD / "bin/reprise", "dlq", "replay", "--where", "all", "--reason", "bench", "--yes"]
+    subprocess.run([*command, "--config", pipeline.config_file], check=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    begin, end = stage.appended([target])
+    return count / (end - begin), (begin - began) * 1e6 / count
+
+
+def raw_replay(stage, pipeline, count):
+    target = stage.topic("raw-target", 4)
+    run("raw_replay", bootstrap=stage.kafka.bootstrap, dsn=pipeline.dsn, target=target)
+    begin, end = stage.appended([target])
+    return count / (end - begin)
+
+
 def archiver(stage, figures, options):
     for number in range(options.rounds):
         with stage.pipeline("archiver", 4) as pipeline:
@@ -372,6 +421,7 @@ PARTS = {
     "router": router,
     "delayer": delayer,
     "archiver": archiver,
+    "replay": replay,
     "burst": burst,
     "lateness": lateness,
     "memory": memory,

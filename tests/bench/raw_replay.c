@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a replay is measured against: COPY of the archive's payloads, each sent with as many headers,
+ * in transactions. Nothing is claimed, marked or kept in mind. bootstrap= dsn= target= [batch=] */
+#include <endian.h>
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+#include "clock.h"
+
+static rd_kafka_headers_t *headers_new(void)
+{
+    static const char *const headers[][2] = {
+        {"reprise-task-id", "7b0e1c52-33a1-4a5e-9f00-000000000000"},
+        {"reprise-attempt", "2"},
+        {"reprise-due", "1763700000000"},
+        {"reprise-first-failed-at", "1763700000000"},
+        {"reprise-replay-id", "261121-abcdef"},
+    };
+    rd_kafka_headers_t *list = rd_kafka_headers_new(5);
+    for (size_t i = 0; i < 5; i++)
+        (void)rd_kafka_header_add(list, headers[i][0], -1, headers[i][1], -1);
+    return list;
+}
+
+static void send_payload(rd_kafka_t *producer, rd_kafka_topic_t *target, const char *data,
+                         size_t len)
+{
+    rd_kafka_headers_t *headers = headers_new();
+    rd_kafka_resp_err_t code;
+    do {
+        code = rd_kafka_producev(
+            producer, RD_KAFKA_V_RKT(target), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+            RD_KAFKA_V_VALUE((void *)(uintptr_t)data, len), RD_KAFKA_V_HEADERS(headers),
+            RD_KAFKA_V_END);
+        if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+            (void)rd_kafka_poll(producer, 10);
+    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
+    bench_check_code(code, "produce");
+}
+
+/* The payload of a row in COPY's binary format; false: the header or the trailer alone. */
+static bool payload_of(const char *row, int n, bool first, const char **data, size_t *len)
+{
+    uint16_t fields;
+    uint32_t size;
+    int at = first ? 19 : 0;
+    if (n < at + 6)
+        return false;
+    memcpy(&fields, row + at, sizeof fields);
+    memcpy(&size, row + at + 2, sizeof size);
+    *len = be32toh(size);
+    *data = row + at + 6;
+    return be16toh(fields) == 1;
+}
+
+int main(int argc, char **argv)
+{
+    long batch = bench_number(argv, "batch", "2000"), total = 0;
+    rd_kafka_t *producer = bench_producer(argv, rd_kafka_conf_new(), "raw-replay", "1");
+    rd_kafka_topic_t *target = rd_kafka_topic_new(producer, bench_arg(argv, "target", NULL), NULL);
+    PGconn *db = PQconnectdb(bench_arg(argv, "dsn", NULL));
+    (void)argc;
+    PGresult *result = PQexec(db, "COPY (SELECT payload FROM dead_letter ORDER BY dead_at, id)"
+                                  " TO STDOUT (FORMAT binary)");
+    if (PQresultStatus(result) != PGRES_COPY_OUT)
+        bench_die("COPY", PQerrorMessage(db));
+    PQclear(result);
+    int64_t begun_mono_us = rp_mono_us();
+    char *row;
+    bool first = true;
+    for (int n; (n = PQgetCopyData(db, &row, 0)) > 0; PQfreemem(row)) {
+        const char *data;
+        size_t len;
+        bool is_row = payload_of(row, n, first, &data, &len);
+        first = false;
+        if (!is_row)
+            continue;
+        if (total % batch == 0)
+            bench_check(rd_kafka_begin_transaction(producer), "begin");
+        send_payload(producer, target, data, len);
+        if (++total % batch == 0)
+            bench_check(rd_kafka_commit_transaction(producer, 20000), "commit");
+    }
+    if (total % batch != 0)
+        bench_check(rd_kafka_commit_transaction(producer, 20000), "commit");
+    (void)printf("{\"records\": %ld, \"seconds\": %.3f, \"cpu_us\": %.3f}\n", total,
+                 (double)(rp_mono_us() - begun_mono_us) / 1e6,
+                 (double)bench_cpu_us() / (double)(total > 0 ? total : 1));
+    rd_kafka_topic_destroy(target);
+    rd_kafka_destroy(producer);
+    PQfinish(db);
+    return 0;
+}
