@@ -121,10 +121,12 @@ int rp_replay_job_renew(struct rp_db *db, struct rp_replay_job *job, struct rp_e
 }
 
 /* The items' states by their keys, in the keys' order: the archiver, which marks what came back,
- * takes the same rows in the same order, so that neither waits for the other for ever. */
+ * takes the same rows in the same order, so that neither waits for the other for ever. The other
+ * conditions are written so that no index serves them: of a job's rows, or of all that are being
+ * replayed, there may be a million for each item. */
 #define STATES_OF_ITEMS                                                                            \
-    " FROM item AS i WHERE s.dead_at = i.dead_at AND s.id = i.id AND s.job = $1"                   \
-    " AND s.status = 'replaying'"
+    " FROM item AS i WHERE s.dead_at = i.dead_at AND s.id = i.id AND (s.job = $1) IS TRUE"         \
+    " AND (s.status = 'replaying') IS TRUE"
 
 static const char mark_sql[] =
     "WITH item AS MATERIALIZED ("

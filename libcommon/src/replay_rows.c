@@ -20,10 +20,11 @@
     X(id)                                                                                          \
     X(reason)                                                                                      \
     X(detail)                                                                                      \
-    X(category) X(policy) X(attempts) X(task_id) X(task_type) X(target) X(task_key) X(payload)     \
-        X(header_keys) X(header_values) X(attempt) X(error_class) X(error_message)                 \
-            X(error_category) X(cause_classes) X(cause_messages) X(source) X(first_failed_at)      \
-                X(failed_at) X(raw) X(record) X(record_key)
+    X(category)                                                                                    \
+    X(policy) X(attempts) X(task_id) X(task_type) X(target) X(task_key) X(payload) X(header_keys)  \
+        X(header_values) X(attempt) X(error_class) X(error_message) X(error_category)              \
+            X(cause_classes) X(cause_messages) X(source) X(first_failed_at) X(failed_at) X(raw)    \
+                X(record) X(record_key)
 
 #define AS_ENUM(name)   C_##name,
 #define AS_COLUMN(name) ", d." #name
@@ -33,7 +34,8 @@ enum column { ITEM_COLUMNS(AS_ENUM) C_about, COLUMNS(AS_ENUM) };
 /* OFFSET 0 keeps the subquery what it is: a look at one row by its key. Joined freely, the planner
  * may read whole days for it. */
 static const char window_sql[] =
-    "SELECT i.n, i.refused, i.edited::text, json_build_object('id', d.task_id, 'type', d.task_type,"
+    "SELECT i.n, i.refused, i.edited::text, CASE WHEN $3::boolean THEN json_build_object('id', "
+    "d.task_id, 'type', d.task_type,"
     " 'attempts', coalesce(d.attempts, d.attempt), 'reason', d.reason, 'category', d.category,"
     " 'error', json_build_object('class', d.error_class, 'message', d.error_message,"
     "  'category', d.error_category))::text" COLUMNS(
@@ -46,6 +48,7 @@ static const char window_sql[] =
 
 struct rp_replay_rows {
     char *dsn, *job;
+    bool about;
     struct rp_db *db;
     PGresult *window; /* rows from `first` on */
     int64_t first;
@@ -53,13 +56,14 @@ struct rp_replay_rows {
     struct rp_arena arena;
 };
 
-int rp_replay_rows_new(const char *dsn, const char *job, struct rp_replay_rows **out,
+int rp_replay_rows_new(const char *dsn, const char *job, bool about, struct rp_replay_rows **out,
                        struct rp_error *err)
 {
     struct rp_replay_rows *r = calloc(1, sizeof *r);
     if (r == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a job's rows");
-    *r = (struct rp_replay_rows){.dsn = strdup(dsn), .job = strdup(job), .asked = -1};
+    *r = (struct rp_replay_rows){
+        .dsn = strdup(dsn), .job = strdup(job), .about = about, .asked = -1};
     *out = r;
     if (r->dsn != NULL && r->job != NULL)
         return 0;
@@ -101,10 +105,10 @@ void rp_replay_rows_forget(struct rp_replay_rows *r)
 static int ask(struct rp_replay_rows *r, int64_t n, struct rp_error *err)
 {
     char number[RP_UNIT_TEXT];
-    const char *values[] = {r->job, rp_format_int(n, number)};
+    const char *values[] = {r->job, rp_format_int(n, number), r->about ? "true" : "false"};
     if (r->db == NULL && rp_db_open(r->dsn, "reprise replay rows", TIMEOUT_MS, &r->db, err) != 0)
         return -1;
-    if (rp_db_send(r->db, window_sql, 2, values, true, err) != 0)
+    if (rp_db_send(r->db, window_sql, 3, values, true, err) != 0)
         return -1;
     r->asked = n;
     return 0;

@@ -22,8 +22,9 @@ struct rp_replay_row {
     struct rp_dead_letter letter;
 };
 
-RP_NODISCARD int rp_replay_rows_new(const char *dsn, const char *job, struct rp_replay_rows **out,
-                                    struct rp_error *err);
+/* `about`: somebody reads that. */
+RP_NODISCARD int rp_replay_rows_new(const char *dsn, const char *job, bool about,
+                                    struct rp_replay_rows **out, struct rp_error *err);
 void rp_replay_rows_free(struct rp_replay_rows *r);
 
 /* Row number `n`, valid until the next call. Fastest when they ascend. Fails with RP_E_NOT_FOUND
