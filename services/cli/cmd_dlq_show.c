@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "archive_json.h"
 #include "cli.h"
 #include "config.h"
 #include "database.h"
-#include "dlq_query.h"
+#include "dlq.h"
 #include "message.h"
 #include "payload.h"
 #include "registry.h"
@@ -20,6 +21,7 @@
 #define TIMEOUT_MS 60000
 
 struct shown {
+    bool json; /* --format */
     const struct cli_args *args;
     struct rp_config *config;
     struct rp_registry *registry;
@@ -237,33 +239,39 @@ static int check_arguments(const struct cli_args *args)
     return CLI_OK;
 }
 
-static int ask(const struct cli_args *args, struct rp_db *db, bool json, PGresult **out)
+static int ask(struct shown *s, PGresult **out)
 {
-    struct dlq_query q = {0};
-    const char *task = cli_value(args, "task");
-    dlq_query_add(&q, "SELECT ");
-    dlq_query_add(&q, json ? dlq_json : columns);
-    dlq_query_add(&q, json ? "" : story_columns);
-    dlq_query_add(&q, json ? " FROM dead_letter AS d" : " FROM archive AS d");
-    if (task != NULL)
-        dlq_query_where(&q, "d.task_id = $$", task);
-    else
-        dlq_query_where(&q, "d.id = $$::bigint", args->positional[0]);
-    dlq_query_add(&q, " ORDER BY d.dead_at");
-    return dlq_query_run(&q, db, out);
+    struct rp_error err;
+    struct rp_query q = {0};
+    const char *task = cli_value(s->args, "task");
+    rp_query_add(&q, "SELECT ");
+    rp_query_add(&q, s->json ? rp_archive_json : columns);
+    rp_query_add(&q, s->json ? "" : story_columns);
+    rp_query_add(&q, " FROM archive AS d WHERE ");
+    rp_query_add(&q, task != NULL ? "d.task_id = " : "d.id = ");
+    rp_query_param(&q, task != NULL ? task : s->args->positional[0]);
+    rp_query_add(&q, task != NULL ? "" : "::bigint");
+    rp_query_add(&q, " ORDER BY d.dead_at");
+    int failed = rp_query_run(&q, s->db, out, &err);
+    rp_query_clear(&q);
+    if (failed == 0)
+        return CLI_OK;
+    return dlq_refused(s->db, &err);
 }
 
-static int show(struct shown *s, enum dlq_format format)
+static int show(struct shown *s)
 {
     PGresult *result;
-    int code = ask(s->args, s->db, format == DLQ_JSON, &result);
+    int code = ask(s, &result);
     if (code != CLI_OK)
         return code;
     s->result = result;
     int n = PQntuples(result);
-    if (format == DLQ_JSON)
-        dlq_json_print(result);
-    for (; format != DLQ_JSON && s->row < n; s->row++) {
+    for (; s->row < n; s->row++) {
+        if (s->json) {
+            dlq_print_json(stdout, result, s->row);
+            continue;
+        }
         (void)printf("%s", s->row > 0 ? "\n" : "");
         print_letter(s);
     }
@@ -273,14 +281,14 @@ static int show(struct shown *s, enum dlq_format format)
     return n > 0 ? CLI_OK : CLI_NOTHING;
 }
 
-static int connect_and_show(struct shown *s, enum dlq_format format)
+static int connect_and_show(struct shown *s)
 {
     struct rp_error err;
     if (rp_registry_open(s->config, &s->registry, &err) == 0 &&
         rp_message_reader_new(cli_value(s->args, "payload-schema"), s->registry, &s->reader,
                               &err) == 0 &&
         rp_db_open(s->config->postgres.dsn, "reprise", TIMEOUT_MS, &s->db, &err) == 0)
-        return show(s, format);
+        return show(s);
     (void)database_failed(&err);
     return err.cls == RP_POISON ? CLI_USAGE : CLI_FAILED;
 }
@@ -288,11 +296,16 @@ static int connect_and_show(struct shown *s, enum dlq_format format)
 static int run(const struct cli_args *args)
 {
     struct shown s = {.args = args, .form = payload_form_read(args)};
-    enum dlq_format format = dlq_format_read(args);
-    if (s.form == PAYLOAD_BAD || format == DLQ_BAD || check_arguments(args) != CLI_OK ||
+    const char *format = cli_value(args, "format");
+    s.json = format != NULL && strcmp(format, "json") == 0;
+    if (format != NULL && !s.json && strcmp(format, "table") != 0) {
+        cli_error("--format is table or json, not '%s'", format);
+        return CLI_USAGE;
+    }
+    if (s.form == PAYLOAD_BAD || check_arguments(args) != CLI_OK ||
         (s.config = cli_config_load(args)) == NULL)
         return CLI_USAGE;
-    int code = connect_and_show(&s, format);
+    int code = connect_and_show(&s);
     rp_db_close(s.db);
     rp_message_reader_free(s.reader);
     rp_registry_free(s.registry);

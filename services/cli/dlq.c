@@ -34,12 +34,17 @@ static int read_form(const struct cli_args *args, enum dlq_form *out)
     return CLI_USAGE;
 }
 
-int dlq_failed(struct dlq *d, const struct rp_error *err)
+int dlq_refused(struct rp_db *db, const struct rp_error *err)
 {
     cli_error("%s", err->text);
-    if (strcmp(rp_db_sqlstate(d->db), "42P01") == 0)
+    if (strcmp(rp_db_sqlstate(db), "42P01") == 0)
         cli_error("run `reprise db migrate` first");
     return err->cls == RP_POISON ? CLI_USAGE : CLI_FAILED;
+}
+
+int dlq_failed(struct dlq *d, const struct rp_error *err)
+{
+    return dlq_refused(d->db, err);
 }
 
 int dlq_no_hurry(struct dlq *d, int64_t timeout_ms, struct rp_error *err)

@@ -40,6 +40,7 @@ RP_NODISCARD int dlq_no_hurry(struct dlq *d, int64_t timeout_ms, struct rp_error
 
 /* Prints an error of the database's; returns its exit code. */
 int dlq_failed(struct dlq *d, const struct rp_error *err);
+int dlq_refused(struct rp_db *db, const struct rp_error *err);
 
 /* Prints rows, through a pager where they are many, and clears them: as a table; or, in the form
  * json, the first column, an object a line. CLI_OK or CLI_NOTHING. */
