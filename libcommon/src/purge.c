@@ -81,7 +81,12 @@ static int list(struct run *r, struct rp_error *err)
     rp_query_add(&q, ") AS w RETURNING 1) SELECT count(*) FROM added");
     if (run_int(r, &q, &r->progress->matched, err) != 0)
         return -1;
-    return rp_db_script(r->db, "ANALYZE pg_temp.going", err);
+    /* A batch is few rows, each found by its key. PostgreSQL may rather read an index over all dead
+     * letters from its beginning, for each batch. */
+    return rp_db_script(r->db,
+                        "ANALYZE pg_temp.going; SET enable_mergejoin = off;"
+                        "SET enable_hashjoin = off",
+                        err);
 }
 
 /* The next lines of the file; behind the last of them where `last` is not NULL. */
@@ -279,7 +284,8 @@ static int delete_listed(struct run *r, struct rp_error *err)
 
 static int end(struct run *r, int failed)
 {
-    try_script(r, "DROP TABLE IF EXISTS pg_temp.going");
+    try_script(r, "RESET enable_mergejoin; RESET enable_hashjoin;"
+                  "DROP TABLE IF EXISTS pg_temp.going");
     return failed;
 }
 
