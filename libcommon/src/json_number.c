@@ -102,6 +102,8 @@ char *rp_number_text(double value, char out[RP_NUMBER_TEXT])
 
 char *rp_float_text(float value, char out[RP_NUMBER_TEXT])
 {
+    if (value == 0)
+        return rp_number_text((double)value, out);
     for (int digits = 6; digits <= 9; digits++) {
         (void)snprintf(out, RP_NUMBER_TEXT, "%.*g", digits, (double)value);
         if (strtof(out, NULL) == value && (float)strtod(out, NULL) == value)

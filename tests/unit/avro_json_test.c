@@ -62,6 +62,7 @@ static void every_type_goes_both_ways(void **state)
     check("\"long\"", AVRO("\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "9223372036854775807");
     check("\"long\"", AVRO("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "-9223372036854775808");
     check("\"float\"", AVRO("\xcd\xcc\xcc\x3d"), "0.1");
+    check("\"float\"", AVRO("\x00\x00\x00\x80"), "-0.0");
     check("\"float\"", AVRO("\x00\x00\x80\x7f"), "\"Infinity\"");
     check("\"double\"", AVRO("\x9a\x99\x99\x99\x99\x99\xb9\x3f"), "0.1");
     check("\"double\"", AVRO("\0\0\0\0\0\0\0\x80"), "-0.0");
