@@ -221,15 +221,9 @@ static void what_gives_nothing_has_a_code_of_its_own(void **state)
 static void a_program_that_is_no_jq_is_told_at_once(void **state)
 {
     (void)state;
-    static const char *const programs[] = {".payload.",
-                                           "nosuch",
-                                           ". | (",
-                                           "import \"a\" as a; .",
-                                           "include \"a\"; .",
-                                           "."
-                                           " )",
-                                           "$ENV.",
-                                           ""};
+    static const char *const programs[] = {
+        ".payload.",        "nosuch", ". | (", "import \"a\" as a; .",
+        "include \"a\"; .", ". )",    "$ENV.", ""};
     struct rp_transform *t;
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         struct rp_transform_options o = {.jq = programs[i]};
