@@ -20,7 +20,7 @@ TIERS = [
 ]
 WORKERS = {"router": 2, "delayer": 2, "archiver": 2}
 MOST = 3  # processes of each service
-READY_S = 60
+READY_S = 120
 DRAIN_S = 150
 
 

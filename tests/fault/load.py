@@ -6,7 +6,8 @@ import time
 import contract
 import psycopg
 from checker import Delivery, Event, History, Letter, Plan
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from pipeline import header, now_ms
 from psycopg.rows import dict_row
 
@@ -189,6 +190,23 @@ def read_event(value):
         return None
 
 
+def wait_stable(bootstrap, topic, partitions, timeout=60):
+    """Until no transaction is under way, whose end a read_committed reader would have to await."""
+    admin, deadline = AdminClient({"bootstrap.servers": bootstrap}), time.monotonic() + timeout
+    asked = {TopicPartition(topic, p): OffsetSpec.latest() for p in partitions}
+
+    def ends(level):
+        answers = admin.list_offsets(asked, isolation_level=level, request_timeout=10)
+        return {tp.partition: answer.result().offset for tp, answer in answers.items()}
+
+    while True:
+        stable, high = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
+        if stable == high:
+            return
+        assert time.monotonic() < deadline, f"{topic}: transactions hang: {stable} of {high}"
+        time.sleep(0.5)
+
+
 def read_all(bootstrap, topic, timeout=60):
     """All committed records of a topic, from its beginning to what is its end now."""
     consumer = Consumer(
@@ -203,6 +221,7 @@ def read_all(bootstrap, topic, timeout=60):
     )
     try:
         partitions = consumer.list_topics(topic, timeout=timeout).topics[topic].partitions
+        wait_stable(bootstrap, topic, partitions)
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
         messages, left, deadline = [], set(partitions), time.monotonic() + timeout
         while left:
