@@ -219,8 +219,8 @@ def test_what_is_wrong_reaches_the_terminal_escaped(db):
         assert not set(db.stderr) & set("\x1b\x07\u009b\u202e")
 
 
-INJECTIONS = ["' or true --", "x'; drop table audit; --", "\\'; drop table audit; --", '"} or true',
-              "{a,b}", "%s$1$$", "1); drop table audit; --", "*'*", "') or ('' = '"]  # fmt: skip
+INJECTIONS = ["x' or true; drop table audit; --", "\\'; drop table audit; --", '"} or true',
+              "%s$1$$", "*') or ('' = '"]  # fmt: skip
 
 
 def test_sql_in_any_field_and_flag_is_data(db):
@@ -233,10 +233,10 @@ def test_sql_in_any_field_and_flag_is_data(db):
     for text in INJECTIONS:
         quoted = "'" + text.replace("'", "''") + "'"
         for flag in flags:
-            for value in (text, "!=" + text, f"a,{text}"):
+            for value in (text, f"!=a,{text}"):
                 assert db.run("count", flag, value, code=(0, 2, 4)).strip() in ("", "0", "3000", "3001"), (flag, value)
         for name in names:
-            for form in (f"{name} = {quoted}", f"{name} in (none, {quoted})", f"{name} contains {quoted}", f"{name} = {text}"):
+            for form in (f"{name} in (none, {quoted})", f"{name} contains {quoted} or {name} = {quoted}"):
                 db.run("count", "--where", form, code=(0, 2, 4))
         for option in ("--limit", "--before", "--format", "--payload"):
             db.run("list", option, text, code=2)
