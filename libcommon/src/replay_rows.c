@@ -21,7 +21,8 @@
     X(reason)                                                                                      \
     X(detail)                                                                                      \
     X(category)                                                                                    \
-    X(policy) X(attempts) X(task_id) X(task_type) X(target) X(task_key) X(payload) X(header_keys)  \
+    X(policy)                                                                                      \
+    X(attempts) X(task_id) X(task_type) X(target) X(task_key) X(payload) X(header_keys)            \
         X(header_values) X(attempt) X(error_class) X(error_message) X(error_category)              \
             X(cause_classes) X(cause_messages) X(source) X(first_failed_at) X(failed_at) X(raw)    \
                 X(record) X(record_key)
@@ -38,7 +39,7 @@ static const char window_sql[] =
     "d.task_id, 'type', d.task_type,"
     " 'attempts', coalesce(d.attempts, d.attempt), 'reason', d.reason, 'category', d.category,"
     " 'error', json_build_object('class', d.error_class, 'message', d.error_message,"
-    "  'category', d.error_category))::text" COLUMNS(
+    "  'category', d.error_category))::text END" COLUMNS(
         AS_COLUMN) " FROM (SELECT *, sum(size) OVER (ORDER BY n) - size AS before FROM replay_item"
                    "  WHERE job = $1 AND n >= $2 AND n < $2::bigint + " WINDOW_ROWS ") AS i"
                    " LEFT JOIN LATERAL (SELECT * FROM dead_letter AS l WHERE l.dead_at = i.dead_at "
