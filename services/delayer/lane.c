@@ -89,11 +89,34 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *t
     return 0;
 }
 
+static bool fetch(struct lane *lane)
+{
+    if (lane->next < lane->n_fetched)
+        return true;
+    ssize_t n = rd_kafka_consume_batch_queue(lane->queue, 0, lane->fetched, FETCHED_MAX);
+    lane->next = 0;
+    lane->n_fetched = n < 0 ? 0 : (int)n;
+    lane->queue_empty = lane->n_fetched == 0;
+    return lane->n_fetched > 0;
+}
+
+/* The end itself is reported, too. What is in the queue without being taken out says nothing: it
+ * may have been left there when the partition was ours before. */
 bool lane_end_is_found(struct lane *lane)
 {
-    /* The end itself is reported, too. */
-    lane->end_is_found = lane->end_is_found || rd_kafka_queue_length(lane->queue) > 0;
+    while (!lane->end_is_found && fetch(lane)) {
+        rd_kafka_message_t *m = lane->fetched[lane->next++];
+        lane->end_is_found =
+            m->err == RD_KAFKA_RESP_ERR_NO_ERROR || m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF;
+        rd_kafka_message_destroy(m);
+    }
     return lane->end_is_found;
+}
+
+static void drop_fetched(struct lane *lane)
+{
+    while (lane->next < lane->n_fetched)
+        rd_kafka_message_destroy(lane->fetched[lane->next++]);
 }
 
 static int seek(struct lane *lane, rd_kafka_t *consumer, int64_t offset, struct rp_error *err)
@@ -114,6 +137,7 @@ int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
 {
     bool lost_state = false;
     struct rp_bytes metadata = {position->metadata, position->metadata_size};
+    drop_fetched(lane); /* of the end */
     if (seek(lane, consumer, position->offset, err) != 0)
         return -1;
     if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
@@ -135,8 +159,7 @@ static void release(void *hold, uint64_t handle)
 
 void lane_let_go(struct lane *lane)
 {
-    while (lane->next < lane->n_fetched)
-        rd_kafka_message_destroy(lane->fetched[lane->next++]);
+    drop_fetched(lane);
     if (lane->frontier != NULL)
         frontier_free(lane->frontier, release, lane->hold);
     lane->frontier = NULL;
@@ -170,17 +193,6 @@ static int64_t read_at_ms(const struct lane *lane, const rd_kafka_message_t *m)
         return 0;
     int64_t append = append_ms(m), wait_ms = lane->tier->length_ms - lane->config->slack_ms;
     return append > INT64_MAX - wait_ms ? INT64_MAX : append + wait_ms;
-}
-
-static bool fetch(struct lane *lane)
-{
-    if (lane->next < lane->n_fetched)
-        return true;
-    ssize_t n = rd_kafka_consume_batch_queue(lane->queue, 0, lane->fetched, FETCHED_MAX);
-    lane->next = 0;
-    lane->n_fetched = n < 0 ? 0 : (int)n;
-    lane->queue_empty = lane->n_fetched == 0;
-    return lane->n_fetched > 0;
 }
 
 static int keep(struct lane *lane, const rd_kafka_message_t *m, struct rp_arena *arena,
