@@ -3,10 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "clock.h"
 #include "kafka.h"
 
 #define TIMEOUT_MS 15000
+#define HEARSAY_MS 100
 
 struct topic_admin {
     rd_kafka_t *rk;
@@ -135,8 +138,9 @@ static int copy_settings(const rd_kafka_ConfigResource_t *resource, struct rp_pr
     return 0;
 }
 
-static int read_settings(struct topic_admin *a, rd_kafka_ResourceType_t type, const char *name,
-                         struct rp_properties *out, struct rp_error *err)
+/* *again: the broker knows of no such topic. */
+static int ask_settings(struct topic_admin *a, rd_kafka_ResourceType_t type, const char *name,
+                        struct rp_properties *out, bool *again, struct rp_error *err)
 {
     rd_kafka_event_t *event;
     rd_kafka_ConfigResource_t *asked = rd_kafka_ConfigResource_new(type, name);
@@ -144,6 +148,7 @@ static int read_settings(struct topic_admin *a, rd_kafka_ResourceType_t type, co
     rd_kafka_DescribeConfigs(a->rk, &asked, 1, options, a->answers);
     rd_kafka_AdminOptions_destroy(options);
     rd_kafka_ConfigResource_destroy(asked);
+    *again = false;
     if (wait_for(a, "reading settings", &event, err) != 0)
         return rp_fail_in(err, "%s", name);
     size_t n;
@@ -152,12 +157,28 @@ static int read_settings(struct topic_admin *a, rd_kafka_ResourceType_t type, co
     int rc;
     rd_kafka_resp_err_t code =
         n == 1 ? rd_kafka_ConfigResource_error(got[0]) : RD_KAFKA_RESP_ERR__BAD_MSG;
+    *again = code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         rc = copy_settings(got[0], out, err);
     else
         rc = rp_kafka_fail(err, code, "reading settings");
     rd_kafka_event_destroy(event);
     return rc == 0 ? 0 : rp_fail_in(err, "%s", name);
+}
+
+/* We are asked only of what is there, but a broker may not have heard yet of a topic that was made
+ * a moment ago. */
+static int read_settings(struct topic_admin *a, rd_kafka_ResourceType_t type, const char *name,
+                         struct rp_properties *out, struct rp_error *err)
+{
+    int64_t until_mono_ms = rp_mono_ms() + TIMEOUT_MS;
+    bool again;
+    while (ask_settings(a, type, name, out, &again, err) != 0) {
+        if (!again || rp_mono_ms() >= until_mono_ms)
+            return -1;
+        (void)usleep(HEARSAY_MS * 1000);
+    }
+    return 0;
 }
 
 static int read_state(struct topic_admin *a, rd_kafka_ResourceType_t type, const char *asked,
