@@ -84,34 +84,41 @@ static int add_picked(struct rp_query *q, const struct rp_replay_request *r, con
     return 0;
 }
 
-/* Whoever inserts or changes the state of a dead letter first has it. One who comes second waits
- * for the first one's end, and then finds another status_at than it picked. In the order of the
- * keys, so that two plans do not wait for each other. */
-static int claim_items(struct rp_db *db, const struct rp_replay_request *r, const char *job,
-                       struct rp_error *err)
+/* Into a table of the transaction's own. PostgreSQL is told how large it is: it would take it for a
+ * handful of rows, and join it with itself row by row. */
+static int pick(struct rp_db *db, const struct rp_replay_request *r, struct rp_error *err)
 {
     struct rp_query q = {0};
-    rp_query_add(&q, "WITH picked AS MATERIALIZED (");
+    rp_query_add(&q, "CREATE TEMPORARY TABLE picked ON COMMIT DROP AS ");
     int failed = add_picked(&q, r, ", d.category, d.status, d.status_at, d.replays", err);
-    rp_query_add(&q, "), claimed AS ("
-                     "INSERT INTO dead_letter_state AS s (dead_at, id, status, status_at, job,"
-                     " replays, task_type, reason, category, fingerprint)"
-                     " SELECT dead_at, id, 'replaying', coalesce(status_at, now()), ");
-    rp_query_param(&q, job);
-    rp_query_add(&q, ", replays, task_type, reason, category, fingerprint FROM picked"
-                     " ORDER BY dead_at, id ON CONFLICT (dead_at, id) DO UPDATE SET"
-                     " status = 'replaying', status_at = now(), job = EXCLUDED.job,"
-                     " came_back_at = NULL WHERE s.status <> 'replaying'"
-                     "  AND s.status_at = EXCLUDED.status_at"
-                     " RETURNING s.dead_at, s.id)"
-                     " INSERT INTO replay_item (job, n, dead_at, id, task_id, size, was) SELECT ");
-    rp_query_param(&q, job);
-    rp_query_add(&q, ", row_number() OVER (ORDER BY p.place) - 1, p.dead_at, p.id, p.task_id,"
-                     " p.size, p.status FROM claimed JOIN picked AS p USING (dead_at, id)");
     if (failed == 0)
         failed = rp_query_run(&q, db, NULL, err);
     rp_query_clear(&q);
-    return failed;
+    return failed == 0 ? rp_db_script(db, "ANALYZE picked", err) : -1;
+}
+
+/* Whoever inserts or changes the state of a dead letter first has it. One who comes second waits
+ * for the first one's end, and then finds another status_at than it picked. In the order of the
+ * keys, so that two plans do not wait for each other. */
+static int claim_items(struct rp_db *db, const char *job, struct rp_error *err)
+{
+    const char *values[] = {job};
+    return rp_db_query(
+        db,
+        "WITH claimed AS ("
+        "INSERT INTO dead_letter_state AS s (dead_at, id, status, status_at, job,"
+        " replays, task_type, reason, category, fingerprint)"
+        " SELECT dead_at, id, 'replaying', coalesce(status_at, now()), $1,"
+        " replays, task_type, reason, category, fingerprint FROM picked"
+        " ORDER BY dead_at, id ON CONFLICT (dead_at, id) DO UPDATE SET"
+        " status = 'replaying', status_at = now(), job = EXCLUDED.job,"
+        " came_back_at = NULL WHERE s.status <> 'replaying'"
+        "  AND s.status_at = EXCLUDED.status_at"
+        " RETURNING s.dead_at, s.id)"
+        " INSERT INTO replay_item (job, n, dead_at, id, task_id, size, was) SELECT $1,"
+        " row_number() OVER (ORDER BY p.place) - 1, p.dead_at, p.id, p.task_id,"
+        " p.size, p.status FROM claimed JOIN picked AS p USING (dead_at, id)",
+        1, values, NULL, err);
 }
 
 static int insert_job(struct rp_db *db, const struct rp_replay_request *r, const char *job,
@@ -186,8 +193,8 @@ static int plan_once(struct rp_db *db, const struct rp_replay_request *r,
 {
     if (new_id(job, err) != 0 || rp_db_script(db, "BEGIN", err) != 0 ||
         insert_job(db, r, job, err) != 0 ||
-        rp_db_script(db, "SELECT dead_letter_keep()", err) != 0 ||
-        claim_items(db, r, job, err) != 0)
+        rp_db_script(db, "SELECT dead_letter_keep()", err) != 0 || pick(db, r, err) != 0 ||
+        claim_items(db, job, err) != 0)
         return -1;
     return finish_plan(db, r, job, out_total, err);
 }

@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -79,8 +78,6 @@ def test_no_reader_of_man_pages_complains(pages):
         lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], text=True,
                               capture_output=True, timeout=60)
         assert (lint.returncode, lint.stdout) == (0, ""), page
-    if shutil.which("groff") is None:
-        pytest.skip("there is no groff")
     for page in pages:
         groff = run("groff", "-ww", "-man", "-T", "utf8", "-z", page)
         assert groff.stderr == "", page
@@ -162,7 +159,6 @@ class Zsh:
         os.waitpid(self.pid, 0)
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
 def test_zsh_completes_commands_options_and_values(tmp_path):
     script = tmp_path / "_reprise"
     script.write_text(run(BIN / "reprise", "completion", "zsh").stdout)
