@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lanes.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,19 @@ static int make_room(struct lanes *l, size_t n, struct rp_error *err)
     return 0;
 }
 
+static bool left_early(const struct lanes *l, const rd_kafka_topic_partition_t *p)
+{
+    return l->left != NULL &&
+           rd_kafka_topic_partition_list_find(l->left, p->topic, p->partition) != NULL;
+}
+
+static void note_left(struct lanes *l, const struct lane *lane)
+{
+    if (l->left == NULL)
+        l->left = rd_kafka_topic_partition_list_new(8);
+    rd_kafka_topic_partition_list_add(l->left, lane_topic(lane), lane_partition(lane));
+}
+
 int lanes_add(struct lanes *l, const rd_kafka_topic_partition_list_t *parts, struct rp_error *err)
 {
     l->epoch++;
@@ -32,6 +46,11 @@ int lanes_add(struct lanes *l, const rd_kafka_topic_partition_list_t *parts, str
             return -1;
         l->all++;
     }
+    for (int i = 0; i < parts->cnt; i++)
+        if (left_early(l, &parts->elems[i]))
+            return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE,
+                           "partition %s %" PRId32 " comes back before its end was found",
+                           parts->elems[i].topic, parts->elems[i].partition);
     return 0;
 }
 
@@ -52,6 +71,8 @@ void lanes_remove(struct lanes *l, const rd_kafka_topic_partition_list_t *parts)
     for (size_t i = 0; i < l->all; i++) {
         struct lane *lane = l->items[i];
         if (contains(parts, lane)) {
+            if (!lane_end_is_found(lane))
+                note_left(l, lane);
             lane_free(lane);
             continue;
         }
@@ -74,6 +95,9 @@ void lanes_clear(struct lanes *l)
 {
     while (l->all > 0)
         lane_free(l->items[--l->all]);
+    if (l->left != NULL)
+        rd_kafka_topic_partition_list_destroy(l->left);
+    l->left = NULL;
     free(l->items);
     l->items = NULL;
     l->n = l->cap = 0;

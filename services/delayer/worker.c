@@ -226,7 +226,8 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
     rd_kafka_queue_io_event_enable(d->rebalances, d->lanes.wake_fd, &one, sizeof one);
     if (trimmer_new(d->lanes.consumer, &d->trimmer, err) != 0)
         return -1;
-    return rp_inquiry_new(d->config, d->lanes.consumer, group, d->lanes.wake_fd, &d->lanes.inquiry, err);
+    return rp_inquiry_new(d->config, d->lanes.consumer, group, d->lanes.wake_fd, &d->lanes.inquiry,
+                          err);
 }
 
 static int set_up(struct delayer *d, struct rp_error *err)
@@ -252,6 +253,7 @@ static void tear_down(struct delayer *d)
     lanes_clear(&d->lanes);
     rp_inquiry_free(d->lanes.inquiry);
     rp_consumer_close(d->consumer);
+    lanes_clear(&d->lanes); /* partitions may have come and gone meanwhile */
     dispatch_clear(&d->dispatch);
     rp_registry_free(d->registry);
     hold_free(d->lanes.hold);

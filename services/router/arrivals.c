@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arrivals.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ struct arrivals {
     uint64_t epoch; /* of the answers that still hold */
     struct arriving *items;
     size_t n, cap;
+    rd_kafka_topic_partition_list_t *left; /* before their end was found */
 };
 
 int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char *group,
@@ -38,6 +40,7 @@ int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char 
     if (a == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for partitions that come");
     *a = (struct arrivals){.client = client, .topic = config->topics.failed_tasks};
+    a->left = rd_kafka_topic_partition_list_new(8);
     if (rp_inquiry_new(config, client, group, -1, &a->inquiry, err) != 0) {
         arrivals_free(a);
         return -1;
@@ -51,6 +54,7 @@ void arrivals_free(struct arrivals *a)
     if (a == NULL)
         return;
     rp_inquiry_free(a->inquiry);
+    rd_kafka_topic_partition_list_destroy(a->left);
     free(a->items);
     free(a);
 }
@@ -88,7 +92,12 @@ static int add(struct arrivals *a, const struct arriving *item, struct rp_error 
 
 int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_error *err)
 {
-    return add(a, &(struct arriving){.partition = partition, .recall = recall, .until = -1}, err);
+    if (add(a, &(struct arriving){.partition = partition, .recall = recall, .until = -1}, err) != 0)
+        return -1;
+    if (rd_kafka_topic_partition_list_find(a->left, a->topic, partition) != NULL)
+        return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE,
+                       "partition %" PRId32 " comes back before its end was found", partition);
+    return 0;
 }
 
 int arrivals_again(struct arrivals *a, int32_t partition, struct rp_error *err)
@@ -107,8 +116,11 @@ void arrivals_remove(struct arrivals *a, int32_t partition)
 {
     size_t place = place_of(a, partition);
     a->epoch++;
-    if (place < a->n)
-        drop(a, place);
+    if (place == a->n)
+        return;
+    if (!a->items[place].found)
+        rd_kafka_topic_partition_list_add(a->left, a->topic, partition);
+    drop(a, place);
 }
 
 static int seek(struct arrivals *a, int32_t partition, int64_t offset, struct rp_error *err)

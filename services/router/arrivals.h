@@ -30,7 +30,9 @@ void arrivals_free(struct arrivals *a);
  * changes while that is not known, it takes it for none, and begins at the log's beginning. Nor
  * does it forget, when it is told to seek, that it has asked where the end is: it asks again, and
  * goes there after all, past all that lies between. So nothing is sought before it has found the
- * end. */
+ * end. Nor does it forget the question when the partition goes and comes again meanwhile, and an
+ * answer to it moves the partition later. Then this fails RETRIABLE, and only a new client will do;
+ * what comes of the partition until then is dropped. */
 RP_NODISCARD int arrivals_add(struct arrivals *a, int32_t partition, bool recall,
                               struct rp_error *err);
 /* A partition that is read is to begin anew at its committed offset. */

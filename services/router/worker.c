@@ -257,24 +257,34 @@ static int judge(struct router *r, const struct route_record *record, struct rou
     return route_undecodable(&r->route, record, silent.text, route, err);
 }
 
+/* Lets the batch reach the record, anew and alone where something was learned of it: `copy` then
+ * holds that, and *lesson is it, else NULL. False: it is read again, or the worker ends. */
+static bool reach(struct router *r, int32_t partition, int64_t offset, struct rp_lesson *copy,
+                  const struct rp_lesson **lesson)
+{
+    struct rp_error err;
+    *lesson =
+        rp_lessons_find(&r->outbox.lessons, r->config->topics.failed_tasks, partition, offset);
+    if (batch_reach(&r->batch, partition, offset, &err) != 0) {
+        rp_outbox_give_up(&r->outbox, &err);
+        return false;
+    }
+    if (*lesson == NULL)
+        return true;
+    *copy = **lesson; /* closing the batch may change the lessons */
+    *lesson = copy;
+    return r->outbox.n == 0 ||
+           (close_batch(r) && batch_reach(&r->batch, partition, offset, &err) == 0);
+}
+
 static void handle_record(struct router *r, const rd_kafka_message_t *m)
 {
     struct rp_error err;
     struct route route;
-    const struct rp_lesson *lesson = rp_lessons_find(
-        &r->outbox.lessons, r->config->topics.failed_tasks, m->partition, m->offset);
     struct rp_lesson copy;
-    if (batch_reach(&r->batch, m->partition, m->offset, &err) != 0) {
-        rp_outbox_give_up(&r->outbox, &err);
+    const struct rp_lesson *lesson;
+    if (!reach(r, m->partition, m->offset, &copy, &lesson))
         return;
-    }
-    if (lesson != NULL) {
-        copy = *lesson; /* closing the batch may change the lessons */
-        if (r->outbox.n > 0 &&
-            (!close_batch(r) || batch_reach(&r->batch, m->partition, m->offset, &err) != 0))
-            return;
-        lesson = &copy;
-    }
     struct route_record record = record_of(r, m, lesson);
     rp_arena_reset(&r->headers);
     if (rp_kafka_headers(m, &r->headers, &record.headers, &record.n_headers, &err) != 0 ||
@@ -312,16 +322,17 @@ static void step_over(struct router *r, const rd_kafka_message_t *m, const struc
     rd_kafka_message_t unread = {.partition = m->partition, .offset = m->offset};
     if (sought != NULL && sought->offset > unread.offset)
         unread.offset = sought->offset;
+    struct rp_lesson copy;
+    const struct rp_lesson *lesson;
+    if (!reach(r, unread.partition, unread.offset, &copy, &lesson))
+        return;
     const struct route_record record = {.topic = topic,
                                         .partition = unread.partition,
                                         .offset = unread.offset,
                                         .append_ms = RP_NO_TIME,
-                                        .now_ms = rp_wall_ms()};
+                                        .now_ms = rp_wall_ms(),
+                                        .lesson = lesson};
     rp_arena_reset(&r->route.arena);
-    if (batch_reach(&r->batch, unread.partition, unread.offset, &err) != 0) {
-        rp_outbox_give_up(&r->outbox, &err);
-        return;
-    }
     if (route_undecodable(&r->route, &record, why->text, &route, &err) != 0) {
         postpone(r, &unread, &err);
         return;
@@ -350,8 +361,10 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text));
     if (err.cls == RP_FATAL)
         rp_outbox_give_up(&r->outbox, &err);
-    else if (m->err == RD_KAFKA_RESP_ERR__BAD_COMPRESSION)
+    else if (m->err == RD_KAFKA_RESP_ERR__BAD_COMPRESSION) {
+        arrivals_end_found(r->arrivals, m->partition); /* it was fetched there */
         step_over(r, m, &err);
+    }
 }
 
 static bool batch_is_due(const struct router *r)

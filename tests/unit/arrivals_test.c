@@ -159,6 +159,23 @@ static void nothing_is_passed_over_when_the_end_is_told_late(void **state)
         assert_int_equal(next(&kind), offset);
 }
 
+/* The question where the end is may be answered yet, and librdkafka would then go there. */
+static void a_partition_that_left_before_its_end_was_found_needs_a_new_client(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    assert_int_equal(arrivals_add(arrivals, 0, false, &err), 0);
+    arrivals_remove(arrivals, 0);
+    assert_int_equal(arrivals_add(arrivals, 0, false, &err), -1);
+    assert_int_equal(err.cls, RP_RETRIABLE);
+    arrivals_remove(arrivals, 0);
+
+    assert_int_equal(arrivals_add(arrivals, 1, false, &err), 0);
+    arrivals_end_found(arrivals, 1);
+    arrivals_remove(arrivals, 1);
+    assert_int_equal(arrivals_add(arrivals, 1, false, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +183,7 @@ int main(void)
         TEST(a_partition_begins_at_its_committed_offset),
         TEST(what_lies_before_it_is_recalled),
         TEST(nothing_is_passed_over_when_the_end_is_told_late),
+        TEST(a_partition_that_left_before_its_end_was_found_needs_a_new_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
