@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pack.h"
@@ -28,23 +29,40 @@ static int no_memory(struct rp_error *err)
     return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for an export");
 }
 
+/* Whoever had the lock between our open and our lock may have given the file its name, or removed
+ * it: what we have locked then is not the part, and not ours to overwrite. */
+static bool is_part(const struct rp_export *e, int fd)
+{
+    struct stat ours, there;
+    return fstat(fd, &ours) == 0 && stat(e->part, &there) == 0 && ours.st_dev == there.st_dev &&
+           ours.st_ino == there.st_ino;
+}
+
+static int exists(const struct rp_export *e, struct rp_error *err)
+{
+    return rp_fail(err, RP_E_INVALID, RP_RETRIABLE, "%s exists already", e->path);
+}
+
 /* The lock says that somebody is at it; what nobody is at was left by a process that is gone. */
 static int open_part(struct rp_export *e, struct rp_error *err)
 {
     int fd = open(e->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
     if (fd < 0)
         return failed_io(e, "write", errno, err);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_part(e, fd)) {
         (void)close(fd);
         return rp_fail(err, RP_E_INVALID, RP_RETRIABLE, "%s is being written by another process",
                        e->part);
     }
-    e->file = ftruncate(fd, 0) == 0 ? fdopen(fd, "w") : NULL;
-    if (e->file != NULL)
-        return 0;
-    int number = errno;
-    (void)close(fd);
-    return failed_io(e, "write", number, err);
+    e->file = fdopen(fd, "w");
+    if (e->file == NULL) {
+        int number = errno;
+        (void)close(fd);
+        return failed_io(e, "write", number, err);
+    }
+    if (access(e->path, F_OK) == 0) /* now that nobody else can name it */
+        return exists(e, err);
+    return ftruncate(fd, 0) == 0 ? 0 : failed_io(e, "write", errno, err);
 }
 
 static bool is_stdout(const struct rp_export *e)
@@ -63,8 +81,6 @@ static int open_all(struct rp_export *e, const char *path, struct rp_error *err)
         e->file = stdout;
         return rp_pack_new(path, e->file, &e->pack, err);
     }
-    if (access(path, F_OK) == 0)
-        return rp_fail(err, RP_E_INVALID, RP_RETRIABLE, "%s exists already", path);
     return open_part(e, err) != 0 ? -1 : rp_pack_new(path, e->file, &e->pack, err);
 }
 
@@ -117,6 +133,20 @@ static int sync_folder(const struct rp_export *e, struct rp_error *err)
     return failed;
 }
 
+/* Over no file that is there, also where the file system cannot promise that. */
+static int name(const struct rp_export *e)
+{
+    if (renameat2(AT_FDCWD, e->part, AT_FDCWD, e->path, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (access(e->path, F_OK) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(e->part, e->path);
+}
+
 int rp_export_commit(struct rp_export *e, struct rp_error *err)
 {
     if (rp_pack_end(e->pack, err) != 0)
@@ -125,10 +155,8 @@ int rp_export_commit(struct rp_export *e, struct rp_error *err)
         return failed_io(e, "write", errno, err);
     if (is_stdout(e))
         return 0;
-    if (access(e->path, F_OK) == 0)
-        return rp_fail(err, RP_E_INVALID, RP_RETRIABLE, "%s exists already", e->path);
-    if (rename(e->part, e->path) != 0)
-        return failed_io(e, "name", errno, err);
+    if (name(e) != 0)
+        return errno == EEXIST ? exists(e, err) : failed_io(e, "name", errno, err);
     e->committed = true;
     return sync_folder(e, err);
 }

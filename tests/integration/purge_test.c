@@ -8,9 +8,13 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <zstd.h>
 
+#include "archive_export.h"
 #include "migration.h"
 #include "purge.h"
 
@@ -174,6 +178,75 @@ static void nothing_goes_when_the_export_fails(void **state)
     answers("SELECT count(*) FROM audit", "0");
 }
 
+static void (*before_lock)(void);
+
+/* In libc's place, so that a test can be another process just before the lock is taken. */
+int flock(int fd, int operation)
+{
+    if (before_lock != NULL)
+        before_lock();
+    before_lock = NULL;
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+static void write_part(void)
+{
+    FILE *f = fopen(part, "w");
+    assert_non_null(f);
+    assert_true(fputs("another's", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void name_part(void)
+{
+    assert_int_equal(rename(part, path), 0);
+}
+
+static void name_another_part(void)
+{
+    name_part();
+    write_part();
+}
+
+static void assert_refused(void (*meanwhile)(void), const char *why)
+{
+    struct rp_export *file = NULL;
+    char text[16] = "";
+    write_part();
+    before_lock = meanwhile;
+    assert_int_equal(rp_export_open(path, &file, &err), -1);
+    assert_non_null(strstr(err.text, why));
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    assert_int_equal(fclose(f), 0);
+    assert_string_equal(text, "another's");
+    assert_int_equal(unlink(path), 0);
+}
+
+static void what_another_process_finished_meanwhile_stays_whole(void **state)
+{
+    (void)state;
+    assert_refused(name_part, "written by another");
+    assert_refused(name_another_part, "written by another");
+    (void)unlink(part);
+}
+
+static void a_name_that_was_taken_meanwhile_is_not_overwritten(void **state)
+{
+    (void)state;
+    struct rp_export *file = NULL;
+    assert_int_equal(rp_export_open(path, &file, &err), 0);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(rp_export_commit(file, &err), -1);
+    assert_non_null(strstr(err.text, "exists already"));
+    rp_export_free(file);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(access(part, F_OK), -1);
+}
+
 static bool stop_at_100(void *opaque, const struct rp_purge_progress *progress)
 {
     (void)opaque;
@@ -235,6 +308,8 @@ int main(void)
         FRESH(what_goes_is_exported_before),
         FRESH(an_export_alone_has_all_that_matches),
         FRESH(nothing_goes_when_the_export_fails),
+        FRESH(what_another_process_finished_meanwhile_stays_whole),
+        FRESH(a_name_that_was_taken_meanwhile_is_not_overwritten),
         FRESH(an_export_that_is_stopped_leaves_no_file_and_deletes_nothing),
         FRESH(what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment),
     };
