@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "archive_export.h"
 #include "crash_point.h"
@@ -282,6 +283,15 @@ static int delete_listed(struct run *r, struct rp_error *err)
     return 0;
 }
 
+/* An export of what is all still there would only be made again. Without an answer of the server
+ * nobody knows, so it stays. */
+static void forget_export(struct run *r)
+{
+    const char *path = r->p->export_path;
+    if (path != NULL && strcmp(path, "-") != 0 && r->progress->done == 0 && rp_db_alive(r->db))
+        (void)unlink(path);
+}
+
 static int end(struct run *r, int failed)
 {
     try_script(r, "RESET enable_mergejoin; RESET enable_hashjoin;"
@@ -297,8 +307,10 @@ int rp_purge_run(struct rp_db *db, const struct rp_purge *p, struct rp_purge_pro
     int failed = list(&r, err);
     if (failed == 0 && out->matched > 0 && p->export_path != NULL)
         failed = export_by(&r, write_listed, err);
-    if (failed == 0 && out->matched > 0)
+    if (failed == 0 && out->matched > 0) {
         failed = delete_listed(&r, err);
+        forget_export(&r);
+    }
     return end(&r, failed);
 }
 

@@ -33,7 +33,8 @@ struct rp_purge {
 };
 
 /* `*out` is what was done, also on failure. A call may take as long as the connection's timeout
- * allows one statement to. Where the export was finished, a failure leaves the file. */
+ * allows one statement to. An export that was finished stays, unless certainly nothing was deleted.
+ */
 RP_NODISCARD int rp_purge_run(struct rp_db *db, const struct rp_purge *p,
                               struct rp_purge_progress *out, struct rp_error *err);
 

@@ -25,7 +25,7 @@ struct day {
     const char *day;
     char latest[24];             /* ms since 1970; it is dropped then, whatever is replayed */
     char path[EXPORT_NAME_SIZE]; /* of the export; "": none */
-    int64_t exported;
+    int64_t exported, began_mono_ms;
 };
 
 static bool go_on(void *opaque, const struct rp_purge_progress *progress)
@@ -94,39 +94,53 @@ static int is_held(const struct day *d, bool *held, struct rp_error *err)
     return 0;
 }
 
-/* `*out` is how many rows went, or one of the answers above. */
-static int drop(const struct day *d, int64_t *out, struct rp_error *err)
+/* `*out` is how many rows went, or one of the answers above. Unless there are `rows` in it, the day
+ * stays; NULL: whatever there is. */
+static int drop(const struct day *d, const char *rows, int64_t *out, struct rp_error *err)
 {
     static const char sql[] = "SELECT dead_letter_drop_day($1::date, 'reprise-archiver', $2,"
                               " now() >= to_timestamp($3::bigint / 1000), $4,"
                               " jsonb_strip_nulls(jsonb_build_object('export', $5::text)))";
-    char reason[80], expected[24];
+    char reason[80];
     (void)snprintf(reason, sizeof reason, "retention.keep is %" PRId64 " hours",
                    d->r->config->retention.keep_ms / 3600000);
-    (void)snprintf(expected, sizeof expected, "%" PRId64, d->exported);
-    const char *values[] = {d->day, reason, d->latest,
-                            *d->r->config->retention.export_dir == '\0' ? NULL : expected,
-                            d->path[0] == '\0' ? NULL : d->path};
+    const char *values[] = {d->day, reason, d->latest, rows, d->path[0] == '\0' ? NULL : d->path};
     return query_int(d, sql, 5, values, out, err);
 }
 
-static void tell(const struct day *d, int64_t rows, int64_t began_ms)
+static void tell(const struct day *d, int64_t rows)
 {
     rp_log(RP_LOG_INFO, "day-dropped", rp_f_str("day", d->day), rp_f_int("rows", rows),
-           rp_f_str("export", d->path), rp_f_int("took_ms", rp_mono_ms() - began_ms));
+           rp_f_str("export", d->path), rp_f_int("took_ms", rp_mono_ms() - d->began_mono_ms));
     rp_series_add(d->r->metrics->days_dropped, 1);
     rp_series_add(d->r->metrics->rows_dropped, (double)rows);
 }
 
-static int export_and_drop(struct day *d, bool *held, struct rp_error *err)
+/* Takes the locks of a drop and gives them back: somebody who reads for long would have all of the
+ * day exported in vain, again each minute. No day has -1 rows, so `*go_on` is that all else is
+ * well.
+ */
+static int try_drop(const struct day *d, bool *held, bool *go_on, struct rp_error *err)
 {
-    int64_t rows, began_ms = rp_mono_ms();
-    if (d->r->config->retention.export_dir[0] != '\0' && export(d, err) != 0)
+    int64_t answer;
+    if (drop(d, "-1", &answer, err) != 0)
         return -1;
-    if (drop(d, &rows, err) != 0)
-        return -1; /* the export stays: whether the day went is not known */
+    *held = *held || answer == REPLAYING;
+    *go_on = answer == OTHER_ROWS;
+    return 0;
+}
+
+static int drop_exported(struct day *d, const char *expected, bool *held, struct rp_error *err)
+{
+    int64_t rows;
+    if (drop(d, expected, &rows, err) != 0) {
+        /* What the server refused did not happen. Without its answer nobody knows, so it stays. */
+        if (rp_db_alive(d->db) && rp_db_sqlstate(d->db)[0] != '\0')
+            forget_export(d);
+        return -1;
+    }
     if (rows >= 0) {
-        tell(d, rows, began_ms);
+        tell(d, rows);
         return 0;
     }
     forget_export(d);
@@ -137,10 +151,26 @@ static int export_and_drop(struct day *d, bool *held, struct rp_error *err)
     return 0;
 }
 
+static int export_and_drop(struct day *d, bool *held, struct rp_error *err)
+{
+    char expected[24];
+    bool go_on;
+    if (d->r->config->retention.export_dir[0] == '\0')
+        return drop_exported(d, NULL, held, err);
+    if (try_drop(d, held, &go_on, err) != 0)
+        return -1;
+    if (!go_on)
+        return 0;
+    if (export(d, err) != 0)
+        return -1;
+    (void)snprintf(expected, sizeof expected, "%" PRId64, d->exported);
+    return drop_exported(d, expected, held, err);
+}
+
 int retention_drop_day(struct retention *r, struct rp_db *db, const char *day, int64_t day_ms,
                        bool *held, struct rp_error *err)
 {
-    struct day d = {.r = r, .db = db, .day = day};
+    struct day d = {.r = r, .db = db, .day = day, .began_mono_ms = rp_mono_ms()};
     bool this_is_held;
     int64_t latest = day_ms + DAY_MS + r->config->retention.keep_ms + HOLD_DAYS * DAY_MS;
     (void)snprintf(d.latest, sizeof d.latest, "%" PRId64, latest);

@@ -152,6 +152,24 @@ def test_nothing_is_dropped_when_the_export_fails(new_keeper):
     assert keeper.query("select count(*) from audit") == [(0,)]
 
 
+@pytest.mark.parametrize("days_ago, lock", [
+    (40, "lock table audit in exclusive mode"),  # what a drop asks for last
+    (8, "lock table audit in exclusive mode"),
+    (40, "select count(*) from dead_letter"),
+])  # fmt: skip
+def test_no_export_is_left_of_what_did_not_go(new_keeper, days_ago, lock):
+    keeper = new_keeper(retention={"by_type": {"type-1": "7d"}})
+    keeper.add(days_ago, 100)
+    with keeper.db.connect() as other, other.transaction():
+        other.execute(lock)
+        service = keeper.start()
+        failed = "reprise_archiver_retention_failures_total"
+        wait_for(lambda: f"{failed} 1" in service.get("/metrics")[1], "retention to fail", 90)
+        assert "55P03" in service.log.read_text()
+        assert keeper.exported() == {}
+    assert keeper.rows() == 100
+
+
 def test_a_day_waits_for_its_replays_but_not_for_ever(new_keeper):
     keeper = new_keeper(export=False)
     held, overdue = keeper.add(33, 100), keeper.add(45, 100)
