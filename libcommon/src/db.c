@@ -296,6 +296,12 @@ const char *rp_db_sqlstate(const struct rp_db *db)
     return db->sqlstate;
 }
 
+bool rp_db_contended(const struct rp_db *db)
+{
+    return strcmp(db->sqlstate, "40P01") == 0 || strcmp(db->sqlstate, "55P03") == 0 ||
+           strcmp(db->sqlstate, "40001") == 0;
+}
+
 char *rp_db_literal(struct rp_db *db, const char *text)
 {
     return PQescapeLiteral(db->conn, text, strlen(text));

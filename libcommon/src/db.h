@@ -27,6 +27,9 @@ RP_NODISCARD int rp_db_set_timeout(struct rp_db *db, int64_t timeout_ms, struct 
 bool rp_db_alive(const struct rp_db *db);
 /* The SQLSTATE of the last call; "" where it did not fail or where the server did not say. */
 const char *rp_db_sqlstate(const struct rp_db *db);
+/* The last call met a deadlock, a lock that did not come in time, or a state that is not as it was
+ * seen: its transaction is worth another try. */
+bool rp_db_contended(const struct rp_db *db);
 
 /* `text` as a quoted literal, the caller's to PQfreemem; NULL when there is no memory. */
 char *rp_db_literal(struct rp_db *db, const char *text);

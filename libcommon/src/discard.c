@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "audit.h"
 #include "crash_point.h"
@@ -92,20 +91,12 @@ static int batch(struct run *r, int64_t *changed, struct rp_error *err)
     return failed;
 }
 
-/* A deadlock, a lock that did not come in time, or a state that is not as it was seen. */
-static bool is_contention(const struct rp_db *db)
-{
-    const char *state = rp_db_sqlstate(db);
-    return strcmp(state, "40P01") == 0 || strcmp(state, "55P03") == 0 ||
-           strcmp(state, "40001") == 0;
-}
-
 static int batch_patiently(struct run *r, int64_t *changed, struct rp_error *err)
 {
     for (int tries = 1;; tries++) {
         if (batch(r, changed, err) == 0)
             return 0;
-        bool again = rp_db_alive(r->db) && is_contention(r->db) && tries < TRIES;
+        bool again = rp_db_contended(r->db) && tries < TRIES;
         /* What cannot be undone now is undone by the server, when the connection ends. */
         if (rp_db_alive(r->db) && rp_db_script(r->db, "ROLLBACK", NULL) != 0)
             again = false;

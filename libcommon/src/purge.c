@@ -10,6 +10,8 @@
 #include "units.h"
 
 #define BATCH 1000
+/* How often a batch is tried that somebody else's lock ended. */
+#define TRIES 5
 /* Rows of an export that are held in memory at once: one may be a megabyte. */
 #define EXPORT_BATCH 100
 
@@ -263,9 +265,11 @@ static void try_script(struct run *r, const char *sql)
 static int delete_batch(struct run *r, int64_t from, struct rp_error *err)
 {
     int64_t to = from + (r->p->batch > 0 ? r->p->batch : BATCH), deleted;
-    if (delete_rows(r, from, to, &deleted, err) != 0) {
+    for (int tries = 1; delete_rows(r, from, to, &deleted, err) != 0; tries++) {
+        bool again = rp_db_contended(r->db) && tries < TRIES;
         try_script(r, "ROLLBACK");
-        return -1;
+        if (!again || !rp_db_alive(r->db))
+            return -1;
     }
     r->progress->deleted += deleted;
     r->progress->done = to < r->progress->matched ? to : r->progress->matched;

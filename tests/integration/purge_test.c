@@ -24,10 +24,15 @@ static struct rp_query where;
 static char folder[] = "/tmp/reprise-purge-XXXXXX";
 static char path[80], part[96];
 
+static void run_on(struct rp_db *connection, const char *sql)
+{
+    if (rp_db_script(connection, sql, &err) != 0)
+        fail_msg("%s: %s", sql, err.text);
+}
+
 static void run(const char *sql)
 {
-    if (rp_db_script(db, sql, &err) != 0)
-        fail_msg("%s: %s", sql, err.text);
+    run_on(db, sql);
 }
 
 static void answers(const char *sql, const char *expected)
@@ -292,6 +297,28 @@ static void what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment(vo
     answers(counted, "a replaying 11, b dead 100");
 }
 
+/* Another connection has the lock that a batch needs, until the batch has waited for it once. */
+static bool another_has_the_lock(void *opaque, const struct rp_purge_progress *progress)
+{
+    if (progress->done == 40)
+        run_on(opaque, "BEGIN; SELECT dead_letter_keep();"
+                       "SET idle_in_transaction_session_timeout = '6s'");
+    return true;
+}
+
+static void a_lock_that_did_not_come_in_time_is_asked_for_again(void **state)
+{
+    (void)state;
+    struct rp_db *other;
+    struct rp_purge p = purge_of_a();
+    assert_int_equal(rp_db_open(getenv("REPRISE_TEST_DSN"), "other", 10000, &other, &err), 0);
+    p.go_on = another_has_the_lock;
+    p.opaque = other;
+    assert_int_equal(purge(&p, 0).deleted, 290);
+    rp_db_close(other);
+    answers("SELECT detail->>'rows' FROM audit", "290");
+}
+
 int main(void)
 {
     const char *dsn = getenv("REPRISE_TEST_DSN");
@@ -311,6 +338,7 @@ int main(void)
         FRESH(what_another_process_finished_meanwhile_stays_whole),
         FRESH(a_name_that_was_taken_meanwhile_is_not_overwritten),
         FRESH(an_export_that_is_stopped_leaves_no_file_and_deletes_nothing),
+        FRESH(a_lock_that_did_not_come_in_time_is_asked_for_again),
         FRESH(what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
