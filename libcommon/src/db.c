@@ -11,9 +11,13 @@
 #include "clock.h"
 #include "crash_point.h"
 
+/* How much longer what is under way may take once all is to stop. */
+#define STOP_MS 5000
+
 struct rp_db {
     PGconn *conn;
     int64_t timeout_ms;
+    const atomic_bool *stop; /* may be NULL */
     bool alive;
     char sqlstate[6];
 };
@@ -54,6 +58,8 @@ static int wait_for(struct rp_db *db, short events, int64_t until_mono_ms, struc
 {
     for (;;) {
         int64_t left = until_mono_ms - rp_mono_ms();
+        if (left > STOP_MS && db->stop != NULL && atomic_load(db->stop))
+            until_mono_ms -= left - STOP_MS;
         if (left <= 0)
             return lost(db, "no answer in time", err);
         struct pollfd p = {.fd = PQsocket(db->conn), .events = events};
@@ -284,6 +290,11 @@ void rp_db_close(struct rp_db *db)
         return;
     PQfinish(db->conn);
     free(db);
+}
+
+void rp_db_heed(struct rp_db *db, const atomic_bool *stop)
+{
+    db->stop = stop;
 }
 
 bool rp_db_alive(const struct rp_db *db)

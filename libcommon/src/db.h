@@ -3,6 +3,7 @@
 #define REPRISE_DB_H
 
 #include <libpq-fe.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ void rp_db_close(struct rp_db *db);
 
 /* How long a call may wait from now on; a lock is waited for half as long. */
 RP_NODISCARD int rp_db_set_timeout(struct rp_db *db, int64_t timeout_ms, struct rp_error *err);
+
+/* Once `*stop` is set, a call waits for 5 s at most, and then the connection is lost. */
+void rp_db_heed(struct rp_db *db, const atomic_bool *stop);
 
 /* False once the connection is lost: only rp_db_close is left to do. */
 bool rp_db_alive(const struct rp_db *db);

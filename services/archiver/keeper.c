@@ -12,70 +12,114 @@
 #include "retention.h"
 #include "statistics.h"
 
-#define TIMEOUT_MS   20000
 #define LOOK_MS      200
 #define CONNECT_MS   INT64_C(5000)
 #define LOG_AGAIN_MS INT64_C(60000)
 
-struct keeper {
+/* A statement of retention may look through all of the archive. The server ends it before we give
+ * it up, and soon where we are gone, so that it works on for nobody; nobody waits for locks so
+ * long.
+ */
+#define STATISTICS_TIMEOUT_MS 20000
+#define RETENTION_TIMEOUT_MS  3600000
+#define RETENTION_SETTINGS                                                                         \
+    "SET statement_timeout = '59min'; SET lock_timeout = '10s';"                                   \
+    "SELECT set_config(name, '10s', false) FROM pg_settings"                                       \
+    " WHERE name = 'client_connection_check_interval'"
+
+/* One of the things that are kept, on a thread with a connection of its own. */
+struct chore {
+    struct keeper *k;
     pthread_t thread;
+    bool started;
+    int64_t timeout_ms;
+    const char *settings;
+    void (*serve)(struct chore *c);
+    struct rp_db *db;
+    int64_t connect_mono_ms; /* not before */
+};
+
+struct keeper {
     atomic_bool stop;
     const struct rp_config *config;
     const char *name;
-    struct rp_db *db;
     struct retention retention;
     struct statistics statistics;
-    int64_t connect_mono_ms; /* not before */
-    int64_t log_mono_ms;     /* statistics that fail are told of so often only */
+    int64_t log_mono_ms; /* statistics that fail are told of so often only */
+    struct chore chores[2];
 };
 
-static void disconnect(struct keeper *k)
+static void disconnect(struct chore *c)
 {
-    rp_db_close(k->db);
-    k->db = NULL;
-    k->connect_mono_ms = rp_mono_ms() + CONNECT_MS;
+    rp_db_close(c->db);
+    c->db = NULL;
+    c->connect_mono_ms = rp_mono_ms() + CONNECT_MS;
 }
 
 /* The worker says that the database is away. */
-static bool connected(struct keeper *k)
+static bool connected(struct chore *c)
 {
-    struct rp_error err;
-    if (k->db != NULL)
+    const struct keeper *k = c->k;
+    if (c->db != NULL)
         return true;
-    if (rp_mono_ms() < k->connect_mono_ms)
+    if (rp_mono_ms() < c->connect_mono_ms)
         return false;
-    if (rp_db_open(k->config->postgres.dsn, k->name, TIMEOUT_MS, &k->db, &err) == 0)
+    if (rp_db_open(k->config->postgres.dsn, k->name, c->timeout_ms, &c->db, NULL) != 0) {
+        c->db = NULL;
+        c->connect_mono_ms = rp_mono_ms() + CONNECT_MS;
+        return false;
+    }
+    rp_db_heed(c->db, &k->stop);
+    if (rp_db_script(c->db, c->settings, NULL) == 0)
         return true;
-    k->db = NULL;
-    k->connect_mono_ms = rp_mono_ms() + CONNECT_MS;
+    disconnect(c);
     return false;
 }
 
-static void keep_once(struct keeper *k)
+static void keep_statistics(struct chore *c)
+{
+    struct keeper *k = c->k;
+    struct rp_error err;
+    if (statistics_serve(&k->statistics, c->db, rp_wall_ms(), &err) == 0 ||
+        rp_mono_ms() < k->log_mono_ms)
+        return;
+    rp_log(RP_LOG_WARN, "statistics-failed", rp_f_str("error", err.text));
+    k->log_mono_ms = rp_mono_ms() + LOG_AGAIN_MS;
+}
+
+static void keep_retention(struct chore *c)
 {
     struct rp_error err;
-    if (statistics_serve(&k->statistics, k->db, rp_wall_ms(), &err) != 0 &&
-        rp_mono_ms() >= k->log_mono_ms) {
-        rp_log(RP_LOG_WARN, "statistics-failed", rp_f_str("error", err.text));
-        k->log_mono_ms = rp_mono_ms() + LOG_AGAIN_MS;
-    }
-    if (rp_db_alive(k->db) && retention_serve(&k->retention, k->db, rp_wall_ms(), &err) != 0)
+    if (retention_serve(&c->k->retention, c->db, rp_wall_ms(), &err) != 0)
         rp_log(RP_LOG_WARN, "retention-failed", rp_f_str("error", err.text));
-    if (!rp_db_alive(k->db))
-        disconnect(k);
 }
 
 static void *keep(void *opaque)
 {
-    struct keeper *k = opaque;
+    struct chore *c = opaque;
     const struct timespec nap = {.tv_nsec = LOOK_MS * 1000000L};
-    while (!atomic_load(&k->stop)) {
-        if (connected(k))
-            keep_once(k);
+    while (!atomic_load(&c->k->stop)) {
+        if (connected(c))
+            c->serve(c);
+        if (c->db != NULL && !rp_db_alive(c->db))
+            disconnect(c);
         (void)nanosleep(&nap, NULL);
     }
-    rp_db_close(k->db);
+    rp_db_close(c->db);
     return NULL;
+}
+
+static int start(struct keeper *k, struct rp_error *err)
+{
+    for (size_t i = 0; i < sizeof k->chores / sizeof *k->chores; i++) {
+        struct chore *c = &k->chores[i];
+        int failed = pthread_create(&c->thread, NULL, keep, c);
+        if (failed != 0)
+            return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no thread for the keeper: %s",
+                           strerror(failed));
+        c->started = true;
+    }
+    return 0;
 }
 
 int keeper_start(const struct rp_config *config, struct metrics_archiver *metrics, const char *name,
@@ -88,11 +132,17 @@ int keeper_start(const struct rp_config *config, struct metrics_archiver *metric
     k->name = name;
     k->retention = (struct retention){.config = config, .metrics = metrics, .stop = &k->stop};
     k->statistics = (struct statistics){.config = config, .metrics = metrics};
-    int failed = pthread_create(&k->thread, NULL, keep, k);
-    if (failed != 0) {
-        free(k);
-        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no thread for the keeper: %s",
-                       strerror(failed));
+    k->chores[0] = (struct chore){.k = k,
+                                  .timeout_ms = STATISTICS_TIMEOUT_MS,
+                                  .settings = "SET statement_timeout = '19s'",
+                                  .serve = keep_statistics};
+    k->chores[1] = (struct chore){.k = k,
+                                  .timeout_ms = RETENTION_TIMEOUT_MS,
+                                  .settings = RETENTION_SETTINGS,
+                                  .serve = keep_retention};
+    if (start(k, err) != 0) {
+        keeper_stop(k);
+        return -1;
     }
     *out = k;
     return 0;
@@ -103,6 +153,8 @@ void keeper_stop(struct keeper *k)
     if (k == NULL)
         return;
     atomic_store(&k->stop, true);
-    (void)pthread_join(k->thread, NULL);
+    for (size_t i = 0; i < sizeof k->chores / sizeof *k->chores; i++)
+        if (k->chores[i].started)
+            (void)pthread_join(k->chores[i].thread, NULL);
     free(k);
 }

@@ -5,15 +5,17 @@
 #include "config.h"
 #include "metrics_archiver.h"
 
-/* What is done beside the archiving: retention and statistics. A thread with a connection of its
- * own, so that archiving waits for none of it. One a process; those of several processes agree in
- * the database on who does what. */
+/* What is done beside the archiving: retention and statistics. Each has a thread with a
+ * connection of its own, so that neither waits for the other, and archiving for none. One a
+ * process; those of several processes agree in the database on who does what. */
 struct keeper;
 
 /* All are borrowed. `name` shows in pg_stat_activity. */
 RP_NODISCARD int keeper_start(const struct rp_config *config, struct metrics_archiver *metrics,
                               const char *name, struct keeper **out, struct rp_error *err);
-/* Waits until what is in hand is done: a batch, or a statement of at most 20 s. NULL is fine. */
+/* Waits until what is in hand is done, or is given up: a batch, or 5 s of a statement. NULL is
+ * fine.
+ */
 void keeper_stop(struct keeper *k);
 
 #endif

@@ -98,6 +98,33 @@ static int make_filter(struct rule *rule, int64_t until_ms, struct rp_filter *fi
     return rp_buf_append(text, "", 1, err);
 }
 
+/* A pattern finds its types among the counts, which are few, and the types their rows by an index:
+ * with the pattern alone every dead letter would be looked at. `*any`: there is one. */
+static int add_types(struct rule *rule, int64_t now_ms, struct rp_query *where, bool *any,
+                     struct rp_error *err)
+{
+    struct rp_filter *filter;
+    struct rp_query q = {0};
+    PGresult *types;
+    if (rp_filter_new(now_ms, &filter, err) != 0)
+        return -1;
+    rp_query_add(&q, "SELECT array_agg(DISTINCT d.task_type) FROM dead_letter_count AS d WHERE ");
+    int failed = rp_filter_flag(filter, "type", rule->keep->type, err) != 0 ||
+                         rp_filter_sql(filter, &q, err) != 0
+                     ? -1
+                     : rp_query_run(&q, rule->db, &types, err);
+    rp_query_clear(&q);
+    rp_filter_free(filter);
+    if (failed != 0)
+        return -1;
+    *any = !PQgetisnull(types, 0, 0);
+    rp_query_add(where, " AND d.task_type = ANY (");
+    rp_query_param(where, PQgetvalue(types, 0, 0));
+    rp_query_add(where, "::text[])");
+    PQclear(types);
+    return 0;
+}
+
 static int delete_type(struct retention *r, struct rp_db *db, const struct rp_type_keep *keep,
                        int64_t now_ms, struct rp_error *err)
 {
@@ -106,6 +133,7 @@ static int delete_type(struct retention *r, struct rp_db *db, const struct rp_ty
     struct rp_query where = {0};
     struct rp_buf text = {0};
     char reason[80];
+    bool any = false;
     struct rule rule = {.r = r, .db = db, .keep = keep, .where = &where, .reason = reason};
     (void)snprintf(reason, sizeof reason, "retention.by_type says %" PRId64 " hours",
                    keep->keep_ms / 3600000);
@@ -114,6 +142,8 @@ static int delete_type(struct retention *r, struct rp_db *db, const struct rp_ty
     int failed = make_filter(&rule, until_ms, filter, &where, &text, err);
     rule.filter = (const char *)text.data;
     if (failed == 0)
+        failed = add_types(&rule, now_ms, &where, &any, err);
+    if (failed == 0 && any)
         failed = purge_all(&rule, err);
     rp_query_clear(&where);
     rp_buf_clear(&text);

@@ -139,6 +139,25 @@ def test_a_day_is_exported_before_it_is_dropped(new_keeper):
     keeper.db.assert_counted()
 
 
+def test_statistics_go_on_while_retention_takes_long(new_keeper):
+    keeper = new_keeper(export=False, retention={"by_type": {"type-*": "7d"}}, archiver={"statistics": "1s"})
+    keeper.add(8, 100)
+    keeper.query(
+        "create function wait() returns trigger language plpgsql as"
+        " 'begin perform pg_sleep(600); return new; end';"
+        "create trigger wait before insert on audit for each row execute function wait()"
+    )
+    service = keeper.start()
+    sleeping = "select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()"
+    ((pid,),) = wait_for(lambda: keeper.query(sleeping), "retention to be at it")
+    taken = "select count(distinct at) from dead_letter_stat"
+    ((before,),) = keeper.query(taken)
+    wait_for(lambda: keeper.query(taken)[0][0] >= before + 3, "statistics")
+    assert keeper.query(sleeping) == [(pid,)]
+    service.stop()
+    wait_for(lambda: keeper.query(sleeping) == [], "the server to end what nobody waits for", 40)
+
+
 def test_nothing_is_dropped_when_the_export_fails(new_keeper):
     keeper = new_keeper(retention={"by_type": {"type-1": "7d"}})
     keeper.add(40, 100)
