@@ -163,6 +163,10 @@ static int get_ready(struct runner *r, struct rp_error *err)
     }
     if (rp_replay_sender_open(r->sender, &next, err) != 0)
         return -1;
+    /* The producer may be younger than the one of who took the job over while we made it: then only
+     * the epoch says that the job is not ours. Who takes it over from here on fences ours. */
+    if (rp_replay_job_renew(r->db, &r->job, err) != 0)
+        return -1;
     RP_CRASH_POINT(replay_cursor_read);
     r->next = next > r->job.marked ? next : r->job.marked;
     if (settle(r, err) != 0)
@@ -311,9 +315,9 @@ static int send_some(struct runner *r, struct rp_error *err)
 static int step(struct runner *r, struct rp_error *err)
 {
     bool hold = false;
-    r->news = rp_replay_pulse_news(r->pulse);
     if (!r->ready && get_ready(r, err) != 0)
         return -1;
+    r->news = rp_replay_pulse_news(r->pulse);
     if (!r->news.known) {
         nap(r, NAP_MS);
         return 0;
