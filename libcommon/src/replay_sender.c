@@ -145,7 +145,8 @@ static int keep_refusals(struct rp_replay_sender *s, struct rp_error *err)
     return failed;
 }
 
-static int add_item(struct rp_replay_sender *s, int64_t n, struct rp_error *err)
+/* `tag`: its place in the batch. */
+static int add_item(struct rp_replay_sender *s, int64_t n, size_t tag, struct rp_error *err)
 {
     struct rp_replay_row row;
     struct rp_outgoing record;
@@ -161,7 +162,7 @@ static int add_item(struct rp_replay_sender *s, int64_t n, struct rp_error *err)
         return -1;
     if (refused != NULL)
         return add_refusal(s, n, refused, err);
-    record.tag = (size_t)n;
+    record.tag = tag;
     s->n_records++;
     s->bytes += record.value.len + record.key.len;
     return rp_publisher_send(s->publisher, &record, err);
@@ -180,7 +181,7 @@ static int blame(struct rp_replay_sender *s, int64_t from, int64_t end, struct r
     }
     s->n_suspects = 0;
     for (size_t i = 0; i < n; i++)
-        suspect(s, (int64_t)failures[i].tag);
+        suspect(s, from + (int64_t)failures[i].tag);
     for (int64_t i = from; n == 0 && i < end; i++)
         suspect(s, i);
     qsort(s->suspects, s->n_suspects, sizeof s->suspects[0], by_number);
@@ -212,7 +213,7 @@ static int begin(struct rp_replay_sender *s, struct rp_error *err)
 static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct rp_error *err)
 {
     for (int64_t n = from; n < *end; n++) {
-        if (add_item(s, n, err) != 0) {
+        if (add_item(s, n, (size_t)(n - from), err) != 0) {
             *end = n + 1;
             return -1;
         }
