@@ -324,9 +324,11 @@ int rp_replay_make(struct rp_replay_maker *m, const struct rp_replay_row *row, i
     int failed = m->options->to_router
                      ? to_router(m, &letter.task, out, refused, err)
                      : to_target(m, &letter, &letter.task, now_ms, out, refused, err);
-    if (failed != 0 || *refused != NULL ||
-        rp_targets_fits(m->targets, out->topic, rp_record_batch_bytes(out)))
+    if (failed != 0 || *refused != NULL)
         return failed;
+    out->max_batch_bytes = rp_targets_max_bytes(m->targets, out->topic);
+    if (rp_targets_fits(m->targets, out->topic, rp_record_batch_bytes(out)))
+        return 0;
     return refuse(m, refused, "it is larger than the max.message.bytes of topic %.*s",
                   shown(out->topic), (const char *)out->topic.data);
 }
