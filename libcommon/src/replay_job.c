@@ -244,7 +244,8 @@ int rp_replay_job_rest(struct rp_db *db, const struct rp_replay_job *job, const 
 {
     const char *values[] = {state, why};
     return change(db, job,
-                  "UPDATE replay_job SET state = $3, heartbeat_at = NULL, outcome = $4"
+                  "UPDATE replay_job SET state = $3, heartbeat_at = NULL,"
+                  " outcome = CASE WHEN wish = 'cancel' THEN outcome ELSE $4 END"
                   " WHERE job = $1 AND epoch = $2 RETURNING 1",
                   2, values, err);
 }
