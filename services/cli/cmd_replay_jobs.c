@@ -218,7 +218,8 @@ static int show(struct jobs *j)
 }
 
 /* Sets what is wished, and says so in the audit; CLI_OK where the job is still open. */
-static int wish(struct jobs *j, const char *action, const char *set, const char *value)
+static int wish(struct jobs *j, const char *action, const char *set, const char *value,
+                const char *also)
 {
     struct rp_query q = {0};
     struct rp_error err;
@@ -229,6 +230,7 @@ static int wish(struct jobs *j, const char *action, const char *set, const char 
         rp_query_param(&q, value);
     rp_query_add(&q, " WHERE finished_at IS NULL AND job = ");
     rp_query_param(&q, j->args->positional[0]);
+    rp_query_add(&q, also);
     rp_query_add(&q, " RETURNING *) INSERT INTO audit (actor, action, reason, detail) SELECT ");
     rp_query_param(&q, consent_actor(j->args));
     rp_query_add(&q, ", ");
@@ -246,11 +248,17 @@ static int wish(struct jobs *j, const char *action, const char *set, const char 
     if (open)
         return CLI_OK;
     int code;
-    PGresult *r = ask_job(j, "SELECT state FROM replay_job WHERE job = $1", &code);
-    if (r != NULL)
+    PGresult *r =
+        ask_job(j, "SELECT state, finished_at IS NOT NULL FROM replay_job WHERE job = $1", &code);
+    if (r == NULL)
+        return code;
+    bool ended = PQgetvalue(r, 0, 1)[0] == 't';
+    if (ended)
         cli_error("the replay has ended: %s", PQgetvalue(r, 0, 0));
+    else
+        cli_error("the replay %s is being cancelled", j->args->positional[0]);
     PQclear(r);
-    return CLI_NOTHING;
+    return ended ? CLI_NOTHING : CLI_FAILED;
 }
 
 enum situation { S_RUN, S_UNRUN, S_PAUSED, S_ENDED, S_UNKNOWN };
@@ -303,14 +311,15 @@ static int see_it_done(struct jobs *j)
 static int pause_job(struct jobs *j)
 {
     int code = wish(j, "replay-pause-wished",
-                    "wish = CASE wish WHEN 'run' THEN 'pause' ELSE wish END", NULL);
+                    "wish = CASE wish WHEN 'run' THEN 'pause' ELSE wish END", NULL, "");
     return code == CLI_OK ? see_it_done(j) : code;
 }
 
 static int cancel_job(struct jobs *j)
 {
-    int code = wish(j, "replay-cancel-wished",
-                    "outcome = CASE wish WHEN 'cancel' THEN outcome END, wish = 'cancel'", NULL);
+    int code =
+        wish(j, "replay-cancel-wished",
+             "outcome = CASE wish WHEN 'cancel' THEN outcome END, wish = 'cancel'", NULL, "");
     return code == CLI_OK ? see_it_done(j) : code;
 }
 
@@ -354,7 +363,7 @@ static int resume_job(struct jobs *j)
     if (code != CLI_OK)
         return code;
     code = wish(j, "replay-resume", "wish = 'run', outcome = NULL, state = 'running', detached = ",
-                detached ? "true" : "false");
+                detached ? "true" : "false", " AND wish <> 'cancel'");
     if (code != CLI_OK)
         return code;
     if (!detached)
@@ -371,8 +380,8 @@ static int set_rate(struct jobs *j)
         cli_error("the rate is tasks a second, or none, not '%s'", text);
         return CLI_USAGE;
     }
-    int code = rate > 0 ? wish(j, "replay-rate", "rate = ", text)
-                        : wish(j, "replay-rate", "rate = NULL", NULL);
+    int code = rate > 0 ? wish(j, "replay-rate", "rate = ", text, "")
+                        : wish(j, "replay-rate", "rate = NULL", NULL, "");
     return code == CLI_OK ? print_state(j) : code;
 }
 
