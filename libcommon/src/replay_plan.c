@@ -46,6 +46,11 @@ static int add_meant(struct rp_query *q, const struct rp_replay_request *r, cons
     rp_query_add(q, ")::integer) END ");
     rp_query_add(q, comparison);
     rp_query_param_int(q, r->options->max_replays);
+    if (r->archived_by != NULL) {
+        rp_query_add(q, " AND d.archived_at <= (");
+        rp_query_param(q, r->archived_by);
+        rp_query_add(q, ")::timestamptz");
+    }
     return 0;
 }
 

@@ -13,6 +13,7 @@ struct rp_replay_request {
     const char *actor, *reason;
     bool detached;      /* the archiver is to run it */
     const char *edited; /* rp_message_pack's, in place of the one task that is meant; or NULL */
+    const char *archived_by; /* what was archived later is left out; or NULL */
 };
 
 /* Claims the dead letters that the filter means, numbers them in the job's order and puts the job

@@ -20,6 +20,7 @@ struct replay {
     struct rp_db *db;
     struct rp_replay_options options;
     struct rp_replay_request request;
+    char shown_at[40];
 };
 
 static int failed(const struct rp_error *err)
@@ -75,11 +76,26 @@ static int act(struct replay *r)
     return CLI_OK;
 }
 
+/* What is archived from now on is not shown, so it is not replayed. */
+static int note_time(struct replay *r)
+{
+    struct rp_error err;
+    PGresult *result;
+    if (rp_db_query(r->db, "SELECT clock_timestamp()", 0, NULL, &result, &err) != 0)
+        return failed(&err);
+    (void)snprintf(r->shown_at, sizeof r->shown_at, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    r->request.archived_by = r->shown_at;
+    return CLI_OK;
+}
+
 static int ask_and_act(struct replay *r)
 {
     int64_t total = 0;
     char question[80];
-    int code = replay_preview(r->config, r->db, &r->request, &total);
+    int code = note_time(r);
+    if (code == CLI_OK)
+        code = replay_preview(r->config, r->db, &r->request, &total);
     if (code == CLI_NOTHING)
         cli_error("nothing to replay");
     if (code != CLI_OK || cli_value(r->args, "dry-run") != NULL)
