@@ -191,7 +191,7 @@ static int report(struct rp_db *db, const char *job, const struct rp_replay_resu
     if (r->end == RP_REPLAY_PAUSED || r->end == RP_REPLAY_LET_GO || r->end == RP_REPLAY_FAILED)
         (void)printf("Go on:   reprise replay resume %s\nGive up: reprise replay cancel %s\n", job,
                      job);
-    if (r->end == RP_REPLAY_FAILED || (r->end == RP_REPLAY_DONE && sent == 0))
+    if (sent == 0 && (r->end == RP_REPLAY_FAILED || r->end == RP_REPLAY_DONE))
         return CLI_FAILED;
     return r->end == RP_REPLAY_DONE && r->refused == 0 ? CLI_OK : CLI_PARTLY;
 }
@@ -240,9 +240,10 @@ int replay_settle_here(const struct rp_config *config, const char *job)
 {
     struct rp_replay_result result;
     struct rp_error err;
-    if (run(config, job, true, NULL, &result, &err) == 0)
+    bool ran = run(config, job, true, NULL, &result, &err) == 0;
+    if (ran && result.end != RP_REPLAY_FAILED)
         return CLI_OK;
-    if (err.code == RP_E_FENCED || err.code == RP_E_INVALID)
+    if (!ran && (err.code == RP_E_FENCED || err.code == RP_E_INVALID))
         return CLI_NOTHING;
     cli_error("%s", err.text);
     return CLI_FAILED;
