@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "crash_point.h"
+#include "log.h"
 #include "pace.h"
 #include "replay_pulse.h"
 #include "replay_sender.h"
@@ -168,6 +169,9 @@ static int get_ready(struct runner *r, struct rp_error *err)
     if (rp_replay_job_renew(r->db, &r->job, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_cursor_read);
+    if (next < 0 && r->job.marked > 0)
+        rp_log(RP_LOG_WARN, "replay-offset-gone", rp_f_str("job", r->job.id),
+               rp_f_int("marked", r->job.marked));
     r->next = next > r->job.marked ? next : r->job.marked;
     if (settle(r, err) != 0)
         return -1;
@@ -363,12 +367,13 @@ static void take_failure(struct runner *r, const struct rp_error *err)
     show(r, true);
 }
 
-/* Lets go of the job. Where the database is away, the end of its heartbeat says the same. */
+/* Lets go of the job. Where the database is away, the end of its heartbeat says the same; so it
+ * does where there may be sends that nobody marked, so that an archiver marks them. */
 static void let_go(struct runner *r)
 {
     struct rp_error err;
     const char *state = r->run->pause_on_stop ? "paused" : "running";
-    if ((!r->ready && connect(r, &err) != 0) || rest(r, state, NULL, RP_REPLAY_LET_GO, &err) != 0)
+    if (!r->ready || r->run->settle || rest(r, state, NULL, RP_REPLAY_LET_GO, &err) != 0)
         end(r, RP_REPLAY_LET_GO);
 }
 
