@@ -214,8 +214,8 @@ static int say_claims(struct store *s, const struct store_claim *claims, size_t 
 /* The dead letter that was replayed, for one that a replay led to. */
 #define ORIGIN                                                                                     \
     " LEFT JOIN LATERAL (SELECT dead_at AS replay_of_at, id AS replay_of FROM replay_item AS i"    \
-    " WHERE i.job = replay_job AND i.task_id = incoming.task_id ORDER BY i.n DESC LIMIT 1)"        \
-    " AS origin ON true"
+    " WHERE i.job = replay_job AND i.task_id = incoming.task_id AND i.refused IS NULL"             \
+    " ORDER BY i.n DESC LIMIT 1) AS origin ON true"
 
 /* It is marked, unless another job has it by now; in the order in which all who mark rows do. */
 #define MARK_ORIGINS                                                                               \
