@@ -43,6 +43,7 @@ struct jobs {
     pthread_t thread;
     atomic_bool stop;
     struct slot slots[AT_ONCE];
+    int64_t full_mono_ms; /* when it was last said that a replay waits for a slot; 0: never */
 };
 
 static const char *end_name(enum rp_replay_end end)
@@ -110,13 +111,27 @@ static bool is_under_way(const struct jobs *jobs, const char *job)
     return false;
 }
 
+static void tell_full(struct jobs *jobs, const char *job)
+{
+    int64_t now_mono_ms = rp_mono_ms();
+    if (jobs->full_mono_ms != 0 && now_mono_ms - jobs->full_mono_ms < TELL_MS)
+        return;
+    jobs->full_mono_ms = now_mono_ms;
+    rp_log(RP_LOG_WARN, "replay-waits-its-turn", rp_f_str("job", job),
+           rp_f_int("at_once", AT_ONCE));
+}
+
 static void begin(struct jobs *jobs, const char *job, bool settle)
 {
     struct slot *s = NULL;
+    if (is_under_way(jobs, job))
+        return;
     for (int i = 0; i < AT_ONCE && s == NULL; i++)
         s = jobs->slots[i].started ? NULL : &jobs->slots[i];
-    if (s == NULL || is_under_way(jobs, job))
+    if (s == NULL) {
+        tell_full(jobs, job);
         return;
+    }
     *s = (struct slot){.jobs = jobs, .settle = settle, .told_mono_ms = rp_mono_ms()};
     (void)snprintf(s->job, sizeof s->job, "%s", job);
     s->started = pthread_create(&s->thread, NULL, run_job, s) == 0;
