@@ -43,14 +43,15 @@ static int append_element(struct rp_buf *array, const char *text, struct rp_erro
     return rp_buf_append(array, "\"", 1, err);
 }
 
-/* Makes sure of the days, and that the archiver gives out no id that comes with the lines. */
+/* Makes sure of the days, in the transaction of the lines: what is refused leaves no day. */
 static const char prepare_days[] =
     "SELECT dead_letter_add_day(day) FROM (SELECT DISTINCT"
     " ((line::jsonb->>'dead_at')::timestamptz AT TIME ZONE 'UTC')::date AS day"
     " FROM unnest($1::text[]) AS l (line)) AS days"
     " WHERE day IS NOT NULL AND day NOT IN (SELECT d.day FROM dead_letter_day AS d)";
 
-/* The sequence goes on while this looks at it, but never by so much. */
+/* The archiver gives out no id that comes with the lines. The sequence goes on while this looks at
+ * it, but never by so much. */
 static const char prepare_ids[] =
     "SELECT CASE WHEN most > last_value + 10000 THEN setval('dead_letter_id_seq', most)"
     " WHEN most > last_value THEN (SELECT max(nextval('dead_letter_id_seq'))"
@@ -63,9 +64,10 @@ static int insert(struct run *r, const char *array, struct rp_error *err)
 {
     const char *values[] = {array};
     PGresult *result;
-    if (rp_db_query(r->db, prepare_days, 1, values, NULL, err) != 0 ||
-        rp_db_query(r->db, prepare_ids, 1, values, NULL, err) != 0 ||
-        rp_db_script(r->db, "BEGIN; SELECT dead_letter_keep()", err) != 0 ||
+    if (rp_db_query(r->db, prepare_ids, 1, values, NULL, err) != 0 ||
+        rp_db_script(r->db, "BEGIN", err) != 0 ||
+        rp_db_query(r->db, prepare_days, 1, values, NULL, err) != 0 ||
+        rp_db_script(r->db, "SELECT dead_letter_keep()", err) != 0 ||
         rp_db_query(r->db, rp_archive_json_insert, 1, values, &result, err) != 0)
         return -1;
     int64_t n = strtoll(PQgetvalue(result, 0, 0), NULL, 10);

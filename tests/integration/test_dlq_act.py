@@ -237,6 +237,16 @@ def test_export_takes_a_filter_and_writes_to_stdout(make):
     assert db.run("export", "--type", "nobody", code=4) == ""
 
 
+def test_lines_that_are_refused_leave_no_days(make, tmp_path):
+    db = make("junk")
+    path = tmp_path / "junk.jsonl"
+    path.write_text("".join(json.dumps({"id": n, "dead_at": f"20{n}-01-01T00:00:00Z"}) + "\n" for n in range(10, 30)))
+    days = "select count(*) from dead_letter_day"
+    before = db.query(days)
+    assert "20 lines cannot be imported" in db.run("import", path, code=5)
+    assert db.query(days) == before
+
+
 def test_bad_lines_are_told_by_their_number(make, tmp_path):
     db, other = make("bad-from", 20), make("bad-to")
     lines = db.run("export").splitlines()
