@@ -9,6 +9,7 @@
 #include "day.h"
 #include "log.h"
 #include "retention_day.h"
+#include "retention_jobs.h"
 #include "retention_types.h"
 
 /* After a failure, and while another archiver is at it. */
@@ -95,6 +96,8 @@ static int run(struct retention *r, struct rp_db *db, int64_t now_ms, struct rp_
     int failed = drop_days(r, db, now_ms, &held, err);
     if (failed == 0)
         failed = retention_delete_types(r, db, now_ms, err);
+    if (failed == 0)
+        failed = retention_delete_jobs(r, db, err);
     if (failed == 0)
         failed = query_int(db, "SELECT error_group_clean()", 0, NULL, &cleaned, err);
     /* After a failure it goes with the connection, at the latest. */

@@ -9,9 +9,9 @@
 #include "metrics_archiver.h"
 
 /* Makes the partitions of the days to come, drops whole days once all that is in them is older than
- * retention.keep, and deletes what retention.by_type keeps for less: at the start, for a run that
- * was missed, and then daily at the scheduled minute. What goes is exported before, where there is
- * a folder for it. Of all archivers on a database one does it at a time. */
+ * retention.keep, and deletes what retention.by_type keeps for less, and old replay jobs: at the
+ * start, for a run that was missed, and then daily at the scheduled minute. What goes is exported
+ * before, where there is a folder for it. Of all archivers on a database one does it at a time. */
 struct retention {
     const struct rp_config *config;
     struct metrics_archiver *metrics;

@@ -158,6 +158,23 @@ def test_statistics_go_on_while_retention_takes_long(new_keeper):
     wait_for(lambda: keeper.query(sleeping) == [], "the server to end what nobody waits for", 40)
 
 
+def test_old_replay_jobs_go_once_they_are_finished(new_keeper):
+    keeper = new_keeper(export=False)
+    keeper.query(
+        "insert into replay_job (job, created_at, created_by, reason, filter, state, finished_at)"
+        " select job, now() - interval '50 days', 'ann', 'a test', 'all', state,"
+        "  now() - days * interval '1 day' from (values ('old', 'done', 31), ('young', 'cancelled', 29),"
+        "  ('open', 'paused', null), ('lost', 'failed', null)) as j (job, state, days);"
+        "insert into replay_item (job, n, dead_at, id) select job, n, now(), n"
+        " from replay_job, generate_series(1, 12000) as n"
+    )
+    keeper.start()
+    wait_for(lambda: not keeper.query("select from replay_job where job = 'old'"), "the old job to go")
+    left = keeper.query("select job, count(*) from replay_item group by 1 order by 1")
+    assert left == [("lost", 12000), ("open", 12000), ("young", 12000)]
+    assert keeper.query("select count(*) from replay_job") == [(3,)]
+
+
 def test_nothing_is_dropped_when_the_export_fails(new_keeper):
     keeper = new_keeper(retention={"by_type": {"type-1": "7d"}})
     keeper.add(40, 100)
