@@ -110,6 +110,13 @@ static void progress(void *opaque, const struct rp_replay_progress *p)
     print_progress(w, p);
 }
 
+/* Of what is over in a moment only what is in its way is told. */
+static void tell_trouble(void *opaque, const struct rp_replay_progress *p)
+{
+    if (p->trouble != NULL)
+        progress(opaque, p);
+}
+
 static void runner_name(char *out, size_t size)
 {
     char host[64] = "";
@@ -206,7 +213,7 @@ static int run(const struct rp_config *config, const char *job, bool settle, str
         .stop = &stop,
         .pause_on_stop = true,
         .settle = settle,
-        .progress = w == NULL ? NULL : progress,
+        .progress = settle ? tell_trouble : progress,
         .opaque = w,
     };
     /* What librdkafka has to say comes as trouble, where it is any. */
@@ -240,7 +247,8 @@ int replay_settle_here(const struct rp_config *config, const char *job)
 {
     struct rp_replay_result result;
     struct rp_error err;
-    bool ran = run(config, job, true, NULL, &result, &err) == 0;
+    struct watch w = {.per_s = -1};
+    bool ran = run(config, job, true, &w, &result, &err) == 0;
     if (ran && result.end != RP_REPLAY_FAILED)
         return CLI_OK;
     if (!ran && (err.code == RP_E_FENCED || err.code == RP_E_INVALID))
