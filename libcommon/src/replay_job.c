@@ -130,7 +130,8 @@ int rp_replay_job_renew(struct rp_db *db, struct rp_replay_job *job, struct rp_e
 
 static const char mark_sql[] =
     "WITH item AS MATERIALIZED ("
-    " SELECT dead_at, id, was, refused FROM replay_item WHERE job = $1 AND n >= $3 AND n < $4"
+    " SELECT dead_at, id, was, was_job, was_came_back_at, refused FROM replay_item WHERE job = $1 "
+    "AND n >= $3 AND n < $4"
     " ORDER BY dead_at, id"
     "), j AS ("
     " UPDATE replay_job SET marked = $4, refused = refused + (SELECT count(refused) FROM item)"
@@ -138,6 +139,9 @@ static const char mark_sql[] =
     "), s AS ("
     " UPDATE dead_letter_state AS s SET status_at = now(),"
     "  status = CASE WHEN i.refused IS NULL THEN 'replayed' ELSE i.was END,"
+    "  job = CASE WHEN i.refused IS NULL THEN s.job ELSE i.was_job END,"
+    "  came_back_at = CASE WHEN i.refused IS NULL THEN s.came_back_at"
+    "   ELSE i.was_came_back_at END,"
     "  replays = s.replays + (i.refused IS NULL)::integer" STATES_OF_ITEMS
     "  AND EXISTS (SELECT FROM j)"
     ") SELECT refused FROM j";
@@ -209,17 +213,17 @@ int rp_replay_job_release(struct rp_db *db, const struct rp_replay_job *job, int
     char low[RP_UNIT_TEXT];
     const char *values[] = {rp_format_int(*from, low)};
     *from += atoll(RELEASED_AT_ONCE);
-    return change(
-        db, job,
-        "WITH item AS MATERIALIZED ("
-        " SELECT dead_at, id, was FROM replay_item"
-        "  WHERE job = $1 AND n >= $3 AND n < $3::bigint + " RELEASED_AT_ONCE
-        " ORDER BY dead_at, id"
-        "), j AS (SELECT job FROM replay_job WHERE job = $1 AND epoch = $2 FOR UPDATE),"
-        " s AS (UPDATE dead_letter_state AS s SET status = i.was, status_at = now()" STATES_OF_ITEMS
-        " AND EXISTS (SELECT FROM j))"
-        " SELECT count(*) FROM j",
-        1, values, err);
+    return change(db, job,
+                  "WITH item AS MATERIALIZED ("
+                  " SELECT dead_at, id, was, was_job, was_came_back_at FROM replay_item"
+                  "  WHERE job = $1 AND n >= $3 AND n < $3::bigint + " RELEASED_AT_ONCE
+                  " ORDER BY dead_at, id"
+                  "), j AS (SELECT job FROM replay_job WHERE job = $1 AND epoch = $2 FOR UPDATE),"
+                  " s AS (UPDATE dead_letter_state AS s SET status = i.was, job = i.was_job,"
+                  "  came_back_at = i.was_came_back_at, status_at = now()" STATES_OF_ITEMS
+                  " AND EXISTS (SELECT FROM j))"
+                  " SELECT count(*) FROM j",
+                  1, values, err);
 }
 
 int rp_replay_job_finish(struct rp_db *db, const struct rp_replay_job *job, bool done,

@@ -95,7 +95,8 @@ static int pick(struct rp_db *db, const struct rp_replay_request *r, struct rp_e
 {
     struct rp_query q = {0};
     rp_query_add(&q, "CREATE TEMPORARY TABLE picked ON COMMIT DROP AS ");
-    int failed = add_picked(&q, r, ", d.category, d.status, d.status_at, d.replays", err);
+    int failed = add_picked(
+        &q, r, ", d.category, d.status, d.status_at, d.replays, d.job, d.came_back_at", err);
     if (failed == 0)
         failed = rp_query_run(&q, db, NULL, err);
     rp_query_clear(&q);
@@ -108,22 +109,23 @@ static int pick(struct rp_db *db, const struct rp_replay_request *r, struct rp_e
 static int claim_items(struct rp_db *db, const char *job, struct rp_error *err)
 {
     const char *values[] = {job};
-    return rp_db_query(
-        db,
-        "WITH claimed AS ("
-        "INSERT INTO dead_letter_state AS s (dead_at, id, status, status_at, job,"
-        " replays, task_type, reason, category, fingerprint)"
-        " SELECT dead_at, id, 'replaying', coalesce(status_at, now()), $1,"
-        " replays, task_type, reason, category, fingerprint FROM picked"
-        " ORDER BY dead_at, id ON CONFLICT (dead_at, id) DO UPDATE SET"
-        " status = 'replaying', status_at = now(), job = EXCLUDED.job,"
-        " came_back_at = NULL WHERE s.status <> 'replaying'"
-        "  AND s.status_at = EXCLUDED.status_at"
-        " RETURNING s.dead_at, s.id)"
-        " INSERT INTO replay_item (job, n, dead_at, id, task_id, size, was) SELECT $1,"
-        " row_number() OVER (ORDER BY p.place) - 1, p.dead_at, p.id, p.task_id,"
-        " p.size, p.status FROM claimed JOIN picked AS p USING (dead_at, id)",
-        1, values, NULL, err);
+    return rp_db_query(db,
+                       "WITH claimed AS ("
+                       "INSERT INTO dead_letter_state AS s (dead_at, id, status, status_at, job,"
+                       " replays, task_type, reason, category, fingerprint)"
+                       " SELECT dead_at, id, 'replaying', coalesce(status_at, now()), $1,"
+                       " replays, task_type, reason, category, fingerprint FROM picked"
+                       " ORDER BY dead_at, id ON CONFLICT (dead_at, id) DO UPDATE SET"
+                       " status = 'replaying', status_at = now(), job = EXCLUDED.job,"
+                       " came_back_at = NULL WHERE s.status <> 'replaying'"
+                       "  AND s.status_at = EXCLUDED.status_at"
+                       " RETURNING s.dead_at, s.id)"
+                       " INSERT INTO replay_item (job, n, dead_at, id, task_id, size, was, was_job,"
+                       " was_came_back_at) SELECT $1,"
+                       " row_number() OVER (ORDER BY p.place) - 1, p.dead_at, p.id, p.task_id,"
+                       " p.size, p.status, p.job, p.came_back_at FROM claimed JOIN picked AS p "
+                       "USING (dead_at, id)",
+                       1, values, NULL, err);
 }
 
 static int insert_job(struct rp_db *db, const struct rp_replay_request *r, const char *job,

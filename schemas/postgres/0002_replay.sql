@@ -120,6 +120,8 @@ CREATE TABLE replay_item (
     task_id text,
     size    integer NOT NULL DEFAULT 0,      -- bytes, about
     was     text NOT NULL DEFAULT 'dead',    -- its status before, and again if it is not sent
+    was_job text,                            -- the same of its job, and of when it came back
+    was_came_back_at timestamptz,
     refused text,   -- why it was not sent; null: it was, or is to be
     edited  jsonb,
     PRIMARY KEY (job, n)

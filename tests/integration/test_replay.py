@@ -408,6 +408,25 @@ def test_what_cannot_be_sent_is_refused_and_stays_dead(replays):
     assert code == 1  # again none of them
 
 
+def test_what_is_given_back_is_as_it_was(replays):
+    """Also by which job it was sent before, and that it came back."""
+    replays.insert("restored", 3, replays.target)
+    assert replays.replay("restored")[0] == 0
+    job = replays.job()["job"]
+    replays.query("update dead_letter_state set came_back_at = now() where job = %s", job)
+    sql = "select task_id, status, job, came_back_at from archive where task_id like 'restored-%%' order by 1"
+    before = replays.query(sql)
+    assert [row[1:3] for row in before] == [("replayed", job)] * 3 and all(row[3] for row in before)
+    assert replays.replay("restored", "--status", "replayed", "--detach")[0] == 0
+    assert replays.run("replay", "cancel", replays.job()["job"])[0] == 0
+    assert replays.query(sql) == before
+    replays.query("update dead_letter set target = 'elsewhere' where task_id like 'restored-%%'")
+    code, text = replays.replay("restored", "--status", "replayed")
+    assert code == 1 and "3 refused" in text, text
+    assert replays.query(sql) == before
+    replays.check_counts()
+
+
 def test_dry_run_changes_nothing(replays):
     replays.insert("dry", 50, replays.target, none_every=10)
     code, text = replays.replay("dry", "--dry-run", "--rate", "10", "--canary", "5")
