@@ -37,9 +37,10 @@ static rd_kafka_t *new_client(rd_kafka_type_t type, const char *const (*properti
 static void produce(int n)
 {
     while (n-- > 0)
-        assert_int_equal(rd_kafka_producev(producer, RD_KAFKA_V_TOPIC(TOPIC),
-                                           RD_KAFKA_V_VALUE((char[]){"x"}, 1), RD_KAFKA_V_END),
-                         0);
+        assert_int_equal(
+            rd_kafka_producev(producer, RD_KAFKA_V_TOPIC(TOPIC), RD_KAFKA_V_VALUE((char[]){"x"}, 1),
+                              RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END),
+            0);
     assert_int_equal(rd_kafka_flush(producer, 10000), 0);
 }
 

@@ -110,9 +110,10 @@ static void what_went_well_is_published(void **state)
 static void hold_up(struct fixture *f, enum api api)
 {
     for (int32_t broker = 1; broker <= 3; broker++)
-        assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(
-                             f->cluster, broker, api, 1, RD_KAFKA_RESP_ERR_NO_ERROR, 60000),
-                         0);
+        assert_int_equal(
+            rd_kafka_mock_broker_push_request_error_rtts(f->cluster, broker, (int16_t)api, 1,
+                                                         RD_KAFKA_RESP_ERR_NO_ERROR, 60000),
+            0);
 }
 
 static void a_commit_that_is_not_answered_is_unknown(void **state)
@@ -176,10 +177,11 @@ static void what_is_refused_before_the_commit_is_not_published(void **state)
     struct rp_error err;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         assert_publishes(f);
-        rd_kafka_mock_push_request_errors(f->cluster, refusals[i].api, 1, refusals[i].code);
+        rd_kafka_mock_push_request_errors(f->cluster, (int16_t)refusals[i].api, 1,
+                                          refusals[i].code);
         assert_int_equal(publish(f, &err), RP_NOT_PUBLISHED);
         assert_int_not_equal(err.cls, RP_FATAL);
-        rd_kafka_mock_clear_request_errors(f->cluster, refusals[i].api);
+        rd_kafka_mock_clear_request_errors(f->cluster, (int16_t)refusals[i].api);
     }
     assert_publishes(f);
 }
