@@ -24,7 +24,7 @@ static void terminate(struct rp_buf *b)
 static void check_sql(const struct rp_filter *f, struct rp_query *q)
 {
     static const char ours[] = "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                               "$0123456789 .,:()[]<>=~'";
+                               "$0123456789 .,:()[]<>=~'*";
     if (rp_filter_sql(f, q, NULL) != 0 || rp_filter_count_sql(f, false, q, NULL) != 0)
         abort();
     terminate(&q->sql);
