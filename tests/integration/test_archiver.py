@@ -420,8 +420,12 @@ def test_retention_drops_a_day_of_a_million_in_a_moment(archive):
     )  # fmt: skip
     (first, second) = archive.pipeline.start("archiver", count=2)
     wait_for(lambda: archive.rows() == 1, "the old day to go")
-    log = first.log.read_text() + second.log.read_text()
-    (line,) = [l for l in log.splitlines() if "day-dropped" in l]
+
+    def told():
+        log = first.log.read_text() + second.log.read_text()
+        return [l for l in log.splitlines() if "day-dropped" in l]
+
+    (line,) = wait_for(told, "the drop to be told")
     assert f"day={old}" in line
     print(line)
     # A quarter of a second on a quiet machine; to delete the rows would take a minute.
