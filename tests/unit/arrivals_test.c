@@ -6,9 +6,7 @@
 #include <cmocka.h>
 
 #include "arrivals.h"
-#include "config.h"
-
-#include <librdkafka/rdkafka_mock.h> /* which needs rdkafka.h before it */
+#include "mock_fixture.h"
 
 #define TOPIC        "events"
 #define LIST_OFFSETS 2 /* the protocol's number */
@@ -17,64 +15,23 @@
 #define MOST_POLLS   3000
 
 static struct rp_config config = {.topics = {.failed_tasks = (char[]){TOPIC}}};
-static rd_kafka_t *producer, *consumer;
-static rd_kafka_mock_cluster_t *cluster;
+static struct mock mock;
+static rd_kafka_t *consumer;
 static struct arrivals *arrivals;
 static bool busy; /* records come all the while */
-
-static rd_kafka_t *new_client(rd_kafka_type_t type, const char *const (*properties)[2], size_t n)
-{
-    char text[200];
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    for (size_t i = 0; i < n; i++)
-        assert_int_equal(
-            rd_kafka_conf_set(conf, properties[i][0], properties[i][1], text, sizeof text), 0);
-    rd_kafka_t *rk = rd_kafka_new(type, conf, text, sizeof text);
-    assert_non_null(rk);
-    return rk;
-}
-
-static void produce(int n)
-{
-    while (n-- > 0)
-        assert_int_equal(
-            rd_kafka_producev(producer, RD_KAFKA_V_TOPIC(TOPIC), RD_KAFKA_V_VALUE((char[]){"x"}, 1),
-                              RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END),
-            0);
-    assert_int_equal(rd_kafka_flush(producer, 10000), 0);
-}
-
-static rd_kafka_topic_partition_list_t *at(int64_t offset)
-{
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, TOPIC, 0)->offset = offset;
-    return list;
-}
 
 static int set_up(void **state)
 {
     struct rp_error err;
     (void)state;
-    const char *const of_producer[][2] = {{"test.mock.num.brokers", "2"}, {"linger.ms", "0"}};
-    producer = new_client(RD_KAFKA_PRODUCER, of_producer, 2);
-    cluster = rd_kafka_handle_mock_cluster(producer);
-    assert_int_equal(rd_kafka_mock_topic_create(cluster, TOPIC, 1, 1), 0);
+    mock_start(&mock, 2, TOPIC);
     /* A broker answers in turn, so the one that is asked for the end is not the one that is asked
      * for offsets. */
-    assert_int_equal(rd_kafka_mock_partition_set_leader(cluster, TOPIC, 0, 1), 0);
-    assert_int_equal(rd_kafka_mock_coordinator_set(cluster, "group", "group", 2), 0);
-    const char *const of_consumer[][2] = {
-        {"bootstrap.servers", rd_kafka_mock_cluster_bootstraps(cluster)},
-        {"group.id", "group"},
-        {"enable.auto.commit", "false"},
-        {"enable.partition.eof", "true"},
-        {"fetch.wait.max.ms", "10"},
-    };
-    consumer = new_client(RD_KAFKA_CONSUMER, of_consumer, 5);
-    assert_int_equal(rd_kafka_poll_set_consumer(consumer), 0);
+    assert_int_equal(rd_kafka_mock_coordinator_set(mock.cluster, "group", "group", 2), 0);
+    consumer = mock_consumer(&mock, "group");
     busy = false;
-    produce(10);
-    rd_kafka_topic_partition_list_t *committed = at(COMMITTED);
+    mock_produce(&mock, TOPIC, 10);
+    rd_kafka_topic_partition_list_t *committed = mock_at(TOPIC, COMMITTED);
     assert_int_equal(rd_kafka_commit(consumer, committed, 0), 0);
     rd_kafka_topic_partition_list_destroy(committed);
     /* So that it knows the partition's leader, as a consumer does that has run for a while. */
@@ -88,14 +45,14 @@ static int tear_down(void **state)
     (void)state;
     arrivals_free(arrivals);
     rd_kafka_destroy(consumer);
-    rd_kafka_destroy(producer);
+    mock_stop(&mock);
     return 0;
 }
 
 static void assign(bool recall)
 {
     struct rp_error err;
-    rd_kafka_topic_partition_list_t *end = at(RD_KAFKA_OFFSET_END);
+    rd_kafka_topic_partition_list_t *end = mock_at(TOPIC, RD_KAFKA_OFFSET_END);
     assert_int_equal(rd_kafka_assign(consumer, end), 0);
     rd_kafka_topic_partition_list_destroy(end);
     assert_int_equal(arrivals_add(arrivals, 0, recall, &err), 0);
@@ -106,7 +63,7 @@ static int64_t next(enum arrival *kind)
 {
     for (int i = 0; i < MOST_POLLS; i++) {
         int64_t offset = -1;
-        produce(busy);
+        mock_produce(&mock, TOPIC, busy);
         arrivals_serve(arrivals);
         rd_kafka_message_t *m = rd_kafka_consumer_poll(consumer, POLL_MS);
         if (m != NULL && m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
@@ -151,7 +108,7 @@ static void nothing_is_passed_over_when_the_end_is_told_late(void **state)
 {
     enum arrival kind;
     (void)state;
-    assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(cluster, 1, LIST_OFFSETS, 1,
+    assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(mock.cluster, 1, LIST_OFFSETS, 1,
                                                                   RD_KAFKA_RESP_ERR_NO_ERROR, 500),
                      0);
     assign(false);

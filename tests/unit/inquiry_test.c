@@ -3,24 +3,20 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "clock.h"
-#include "config_fixture.h"
 #include "inquiry.h"
 #include "kafka.h"
-
-#include <librdkafka/rdkafka_mock.h> /* which needs rdkafka.h before it */
+#include "mock_fixture.h"
 
 #define TOPIC       "somewhere"
 #define GROUP       "a-group"
 #define PATIENCE_MS 30000
 
 struct fixture {
-    rd_kafka_t *host; /* whose threads are the mock's */
-    rd_kafka_mock_cluster_t *cluster;
+    struct mock mock;
     struct rp_config *config;
     rd_kafka_t *client;
     struct rp_inquiry *inquiry;
@@ -29,17 +25,10 @@ struct fixture {
 static int set_up(void **state)
 {
     static struct fixture f;
-    char text[300];
     struct rp_error err;
-    f.host = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, text, sizeof text);
-    assert_non_null(f.host);
-    f.cluster = rd_kafka_mock_cluster_new(f.host, 3);
-    assert_non_null(f.cluster);
-    assert_int_equal(rd_kafka_mock_topic_create(f.cluster, TOPIC, 1, 3), 0);
-    assert_int_equal(rd_kafka_mock_coordinator_set(f.cluster, "group", GROUP, 1), 0);
-    (void)snprintf(text, sizeof text, "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\n",
-                   rd_kafka_mock_cluster_bootstraps(f.cluster));
-    f.config = load_good(text);
+    mock_start(&f.mock, 3, TOPIC);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f.mock.cluster, "group", GROUP, 1), 0);
+    f.config = mock_config(&f.mock);
     assert_int_equal(rp_kafka_new_admin(f.config, &f.client, &err), 0);
     assert_int_equal(rp_inquiry_new(f.config, f.client, GROUP, -1, &f.inquiry, &err), 0);
     *state = &f;
@@ -52,8 +41,7 @@ static int tear_down(void **state)
     rp_inquiry_free(f->inquiry);
     rd_kafka_destroy(f->client);
     rp_config_free(f->config);
-    rd_kafka_mock_cluster_destroy(f->cluster);
-    rd_kafka_destroy(f->host);
+    mock_stop(&f->mock);
     return 0;
 }
 
@@ -88,9 +76,9 @@ static void a_coordinator_that_moved_is_found_again(void **state)
 {
     struct fixture *f = *state;
     assert_answered(f);
-    assert_int_equal(rd_kafka_mock_coordinator_set(f->cluster, "group", GROUP, 2), 0);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "group", GROUP, 2), 0);
     assert_answered(f);
-    assert_int_equal(rd_kafka_mock_coordinator_set(f->cluster, "group", GROUP, 3), 0);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "group", GROUP, 3), 0);
     assert_answered(f);
 }
 
@@ -99,8 +87,8 @@ static void a_coordinator_that_is_away_is_replaced(void **state)
 {
     struct fixture *f = *state;
     assert_answered(f);
-    assert_int_equal(rd_kafka_mock_broker_set_down(f->cluster, 1), 0);
-    assert_int_equal(rd_kafka_mock_coordinator_set(f->cluster, "group", GROUP, 2), 0);
+    assert_int_equal(rd_kafka_mock_broker_set_down(f->mock.cluster, 1), 0);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "group", GROUP, 2), 0);
     assert_answered(f);
 }
 

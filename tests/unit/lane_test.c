@@ -7,10 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "config.h"
 #include "lane.h"
-
-#include <librdkafka/rdkafka_mock.h> /* which needs rdkafka.h before it */
+#include "mock_fixture.h"
 
 #define TOPIC        "tier"
 #define LIST_OFFSETS 2 /* the protocol's number */
@@ -19,52 +17,18 @@
 
 static struct rp_config config = {
     .tiers = {{.topic = (char[]){TOPIC}, .length_ms = 1000, .reach_ms = 10000}}, .n_tiers = 1};
-static rd_kafka_t *producer, *consumer;
-static rd_kafka_mock_cluster_t *cluster;
+static struct mock mock;
+static rd_kafka_t *consumer;
 static int wake_fd;
-
-static rd_kafka_t *new_client(rd_kafka_type_t type, const char *const (*properties)[2], size_t n)
-{
-    char text[200];
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    for (size_t i = 0; i < n; i++)
-        assert_int_equal(
-            rd_kafka_conf_set(conf, properties[i][0], properties[i][1], text, sizeof text), 0);
-    rd_kafka_t *rk = rd_kafka_new(type, conf, text, sizeof text);
-    assert_non_null(rk);
-    return rk;
-}
-
-static void produce(int n)
-{
-    while (n-- > 0)
-        assert_int_equal(
-            rd_kafka_producev(producer, RD_KAFKA_V_TOPIC(TOPIC), RD_KAFKA_V_VALUE((char[]){"x"}, 1),
-                              RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END),
-            0);
-    assert_int_equal(rd_kafka_flush(producer, 10000), 0);
-}
 
 static int set_up(void **state)
 {
     (void)state;
-    const char *const of_producer[][2] = {{"test.mock.num.brokers", "2"}, {"linger.ms", "0"}};
-    producer = new_client(RD_KAFKA_PRODUCER, of_producer, 2);
-    cluster = rd_kafka_handle_mock_cluster(producer);
-    assert_int_equal(rd_kafka_mock_topic_create(cluster, TOPIC, 1, 1), 0);
-    assert_int_equal(rd_kafka_mock_partition_set_leader(cluster, TOPIC, 0, 1), 0);
-    const char *const of_consumer[][2] = {
-        {"bootstrap.servers", rd_kafka_mock_cluster_bootstraps(cluster)},
-        {"group.id", "group"},
-        {"enable.auto.commit", "false"},
-        {"enable.partition.eof", "true"},
-        {"fetch.wait.max.ms", "10"},
-    };
-    consumer = new_client(RD_KAFKA_CONSUMER, of_consumer, 5);
-    assert_int_equal(rd_kafka_poll_set_consumer(consumer), 0);
+    mock_start(&mock, 2, TOPIC);
+    consumer = mock_consumer(&mock, "group");
     wake_fd = eventfd(0, EFD_NONBLOCK);
     assert_true(wake_fd >= 0);
-    produce(10);
+    mock_produce(&mock, TOPIC, 10);
     return 0;
 }
 
@@ -72,23 +36,16 @@ static int tear_down(void **state)
 {
     (void)state;
     rd_kafka_destroy(consumer);
-    rd_kafka_destroy(producer);
+    mock_stop(&mock);
     (void)close(wake_fd);
     return 0;
-}
-
-static rd_kafka_topic_partition_list_t *at(int64_t offset)
-{
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, TOPIC, 0)->offset = offset;
-    return list;
 }
 
 static struct lane *assign(int64_t offset)
 {
     struct rp_error err;
     struct lane *lane;
-    rd_kafka_topic_partition_list_t *one = at(offset);
+    rd_kafka_topic_partition_list_t *one = mock_at(TOPIC, offset);
     assert_int_equal(lane_new(consumer, &config, TOPIC, 0, wake_fd, NULL, &lane, &err), 0);
     assert_int_equal(rd_kafka_assign(consumer, one), 0);
     rd_kafka_topic_partition_list_destroy(one);
@@ -135,7 +92,7 @@ static void what_is_left_of_an_earlier_assignment_is_no_end(void **state)
     assert_true(rd_kafka_queue_length(queue) >= 10);
     unassign(lane);
 
-    assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(cluster, 1, LIST_OFFSETS, 1,
+    assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(mock.cluster, 1, LIST_OFFSETS, 1,
                                                                   RD_KAFKA_RESP_ERR_NO_ERROR, 1000),
                      0);
     lane = assign(RD_KAFKA_OFFSET_END);

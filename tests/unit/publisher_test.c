@@ -3,14 +3,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <cmocka.h>
 
 #include "clock.h"
-#include "config_fixture.h"
+#include "mock_fixture.h"
 #include "publisher.h"
-
-#include <librdkafka/rdkafka_mock.h> /* which needs rdkafka.h before it */
 
 #define TOPIC "somewhere"
 #define GROUP "a-group"
@@ -18,8 +15,7 @@
 enum api { PRODUCE = 0, ADD_OFFSETS = 25, END_TXN = 26, TXN_OFFSETS = 28 };
 
 struct fixture {
-    rd_kafka_t *host; /* whose threads are the mock's */
-    rd_kafka_mock_cluster_t *cluster;
+    struct mock mock;
     struct rp_config *config;
     struct rp_publisher *publisher;
 };
@@ -50,16 +46,9 @@ int64_t __wrap_rp_mono_ms(void)
 static int set_up(void **state)
 {
     static struct fixture f;
-    char text[300];
     struct rp_error err;
-    f.host = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, text, sizeof text);
-    assert_non_null(f.host);
-    f.cluster = rd_kafka_mock_cluster_new(f.host, 3);
-    assert_non_null(f.cluster);
-    assert_int_equal(rd_kafka_mock_topic_create(f.cluster, TOPIC, 1, 3), 0);
-    (void)snprintf(text, sizeof text, "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\n",
-                   rd_kafka_mock_cluster_bootstraps(f.cluster));
-    f.config = load_good(text);
+    mock_start(&f.mock, 3, TOPIC);
+    f.config = mock_config(&f.mock);
     assert_int_equal(rp_publisher_new(f.config, "an-id", "1", &f.publisher, &err), 0);
     *state = &f;
     return 0;
@@ -70,8 +59,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     rp_publisher_free(f->publisher);
     rp_config_free(f->config);
-    rd_kafka_mock_cluster_destroy(f->cluster);
-    rd_kafka_destroy(f->host);
+    mock_stop(&f->mock);
     return 0;
 }
 
@@ -111,7 +99,7 @@ static void hold_up(struct fixture *f, enum api api)
 {
     for (int32_t broker = 1; broker <= 3; broker++)
         assert_int_equal(
-            rd_kafka_mock_broker_push_request_error_rtts(f->cluster, broker, (int16_t)api, 1,
+            rd_kafka_mock_broker_push_request_error_rtts(f->mock.cluster, broker, (int16_t)api, 1,
                                                          RD_KAFKA_RESP_ERR_NO_ERROR, 60000),
             0);
 }
@@ -130,7 +118,7 @@ static void after_an_unknown_commit_another_producer_goes_on(void **state)
 {
     struct fixture *f = *state;
     a_commit_that_is_not_answered_is_unknown(state);
-    rd_kafka_mock_clear_request_errors(f->cluster, END_TXN);
+    rd_kafka_mock_clear_request_errors(f->mock.cluster, END_TXN);
     assert_publishes(f);
     assert_int_equal(rp_publisher_made(f->publisher), 2);
 }
@@ -139,10 +127,10 @@ static void a_coordinator_that_moves_in_mid_commit_is_followed(void **state)
 {
     struct fixture *f = *state;
     assert_publishes(f);
-    rd_kafka_mock_push_request_errors(f->cluster, END_TXN, 3, RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+    rd_kafka_mock_push_request_errors(f->mock.cluster, END_TXN, 3, RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
                                       RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE,
                                       RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
-    assert_int_equal(rd_kafka_mock_coordinator_set(f->cluster, "transaction", "an-id", 2), 0);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "transaction", "an-id", 2), 0);
     assert_publishes(f);
     assert_int_equal(rp_publisher_made(f->publisher), 1);
 }
@@ -152,7 +140,7 @@ static void a_commit_by_one_who_was_fenced_is_unknown(void **state)
     struct fixture *f = *state;
     struct rp_error err;
     assert_publishes(f);
-    rd_kafka_mock_push_request_errors(f->cluster, END_TXN, 1,
+    rd_kafka_mock_push_request_errors(f->mock.cluster, END_TXN, 1,
                                       RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH);
     assert_int_equal(publish(f, &err), RP_UNKNOWN);
     assert_int_equal(err.cls, RP_RETRIABLE); /* the worker goes on, with another producer */
@@ -177,11 +165,11 @@ static void what_is_refused_before_the_commit_is_not_published(void **state)
     struct rp_error err;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         assert_publishes(f);
-        rd_kafka_mock_push_request_errors(f->cluster, (int16_t)refusals[i].api, 1,
+        rd_kafka_mock_push_request_errors(f->mock.cluster, (int16_t)refusals[i].api, 1,
                                           refusals[i].code);
         assert_int_equal(publish(f, &err), RP_NOT_PUBLISHED);
         assert_int_not_equal(err.cls, RP_FATAL);
-        rd_kafka_mock_clear_request_errors(f->cluster, (int16_t)refusals[i].api);
+        rd_kafka_mock_clear_request_errors(f->mock.cluster, (int16_t)refusals[i].api);
     }
     assert_publishes(f);
 }

@@ -3,15 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <cmocka.h>
 
-#include "config_fixture.h"
 #include "consumer.h"
 #include "metrics.h"
+#include "mock_fixture.h"
 #include "worker.h"
-
-#include <librdkafka/rdkafka_mock.h> /* which needs rdkafka.h before it */
 
 /* What closing a consumer may still serve: partitions came while the worker was told to stop. */
 int __wrap_rp_consumer_new(const struct rp_config *config,
@@ -50,16 +47,12 @@ void __wrap_rp_consumer_close(struct rp_consumer *c)
 
 static void partitions_may_come_while_a_worker_closes(void **state)
 {
-    char text[300];
+    struct mock mock;
     struct rp_error err;
     atomic_bool stop = true;
     (void)state;
-    rd_kafka_t *host = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, text, sizeof text);
-    assert_non_null(host);
-    rd_kafka_mock_cluster_t *cluster = rd_kafka_mock_cluster_new(host, 1);
-    (void)snprintf(text, sizeof text, "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\n",
-                   rd_kafka_mock_cluster_bootstraps(cluster));
-    struct rp_config *config = load_good(text);
+    mock_start(&mock, 1, "failed-tasks");
+    struct rp_config *config = mock_config(&mock);
     struct rp_worker w = {.config = config,
                           .metrics = rp_metrics_new(),
                           .instance = "one-0",
@@ -70,8 +63,7 @@ static void partitions_may_come_while_a_worker_closes(void **state)
     rp_policies_unref(w.policies);
     rp_metrics_free(w.metrics);
     rp_config_free(config);
-    rd_kafka_mock_cluster_destroy(cluster);
-    rd_kafka_destroy(host);
+    mock_stop(&mock);
 }
 
 int main(void)
