@@ -7,6 +7,8 @@
 #include "arena.h"
 #include "log.h"
 
+#define SEEK_MS 10000
+
 static const struct rp_property common_defaults[] = {
     {"client.id", "reprise"},
     /* A target that does not exist becomes a dead letter; asking for it must not create it. */
@@ -218,6 +220,41 @@ int rp_kafka_fail_error(struct rp_error *err, rd_kafka_error_t *error, const cha
                   rd_kafka_err2name(code));
     rd_kafka_error_destroy(error);
     return -1;
+}
+
+/* The first error among the partitions', OUTDATED only where there is no other. */
+static rd_kafka_resp_err_t worst_of(const rd_kafka_topic_partition_list_t *parts)
+{
+    rd_kafka_resp_err_t worst = RD_KAFKA_RESP_ERR_NO_ERROR;
+    for (int i = 0; i < parts->cnt; i++)
+        if (parts->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR &&
+            (worst == RD_KAFKA_RESP_ERR_NO_ERROR || worst == RD_KAFKA_RESP_ERR__OUTDATED))
+            worst = parts->elems[i].err;
+    return worst;
+}
+
+int rp_kafka_seek(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *offsets,
+                  struct rp_error *err)
+{
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__OUTDATED;
+    for (int tries = 0; tries < 2 && code == RD_KAFKA_RESP_ERR__OUTDATED; tries++) {
+        rd_kafka_error_t *error = rd_kafka_seek_partitions(consumer, offsets, SEEK_MS);
+        if (error != NULL)
+            return rp_kafka_fail_error(err, error, "seek");
+        code = worst_of(offsets);
+    }
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "seek");
+}
+
+int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
+                      struct rp_error *err)
+{
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(one, topic, partition)->offset =
+        offset >= 0 ? offset : RD_KAFKA_OFFSET_BEGINNING;
+    int rc = rp_kafka_seek(consumer, one, err);
+    rd_kafka_topic_partition_list_destroy(one);
+    return rc;
 }
 
 int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,

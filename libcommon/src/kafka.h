@@ -41,6 +41,15 @@ int rp_kafka_fail(struct rp_error *err, rd_kafka_resp_err_t code, const char *do
 /* Takes `error`. */
 int rp_kafka_fail_error(struct rp_error *err, rd_kafka_error_t *error, const char *doing);
 
+/* Has the consumer read on from these offsets. librdkafka answers RD_KAFKA_RESP_ERR__OUTDATED where
+ * something else moved the partition before it came to the seek (a rebalance pauses and resumes,
+ * and a log that was cut sets it back), and has not sought then; so it is told once more. */
+RP_NODISCARD int rp_kafka_seek(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *offsets,
+                               struct rp_error *err);
+/* `offset` < 0: from the log's beginning. */
+RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition,
+                                   int64_t offset, struct rp_error *err);
+
 /* A message's headers as ours; borrowed from the message, in an array of the arena. */
 struct rp_arena;
 RP_NODISCARD int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,

@@ -119,26 +119,13 @@ static void drop_fetched(struct lane *lane)
         rd_kafka_message_destroy(lane->fetched[lane->next++]);
 }
 
-static int seek(struct lane *lane, rd_kafka_t *consumer, int64_t offset, struct rp_error *err)
-{
-    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(one, lane->tier->topic, lane->partition)->offset =
-        offset >= 0 ? offset : RD_KAFKA_OFFSET_BEGINNING;
-    rd_kafka_error_t *error = rd_kafka_seek_partitions(consumer, one, QUERY_MS);
-    rd_kafka_resp_err_t code = one->elems[0].err;
-    rd_kafka_topic_partition_list_destroy(one);
-    if (error != NULL)
-        return rp_kafka_fail_error(err, error, "seek");
-    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "seek");
-}
-
 int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
                    const rd_kafka_topic_partition_t *position, struct rp_error *err)
 {
     bool lost_state = false;
     struct rp_bytes metadata = {position->metadata, position->metadata_size};
     drop_fetched(lane); /* of the end */
-    if (seek(lane, consumer, position->offset, err) != 0)
+    if (rp_kafka_seek_one(consumer, lane->tier->topic, lane->partition, position->offset, err) != 0)
         return -1;
     if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
                      &lost_state, &lane->frontier, err) != 0)

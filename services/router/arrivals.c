@@ -9,7 +9,6 @@
 #include "kafka.h"
 #include "log.h"
 
-#define SEEK_MS      5000
 #define RECALL_MOST  10000             /* records, and */
 #define RECALL_BYTES (4 * 1024 * 1024) /* bytes that are read again of a partition */
 
@@ -123,17 +122,9 @@ void arrivals_remove(struct arrivals *a, int32_t partition)
     drop(a, place);
 }
 
-static int seek(struct arrivals *a, int32_t partition, int64_t offset, struct rp_error *err)
+static int seek(const struct arrivals *a, int32_t partition, int64_t offset, struct rp_error *err)
 {
-    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(one, a->topic, partition)->offset =
-        offset >= 0 ? offset : RD_KAFKA_OFFSET_BEGINNING;
-    rd_kafka_error_t *error = rd_kafka_seek_partitions(a->client, one, SEEK_MS);
-    rd_kafka_resp_err_t code = one->elems[0].err;
-    rd_kafka_topic_partition_list_destroy(one);
-    if (error != NULL)
-        return rp_kafka_fail_error(err, error, "seek");
-    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "seek");
+    return rp_kafka_seek_one(a->client, a->topic, partition, offset, err);
 }
 
 /* `committed` < 0: there is none. */

@@ -15,7 +15,6 @@
 #include "registry.h"
 
 #define IDLE_MS    100
-#define SEEK_MS    10000
 #define ARRIVAL_MS 10   /* between two looks whether a partition's offset is known */
 #define WAIT_MS    1000 /* before a record is looked at again that could not be judged */
 /* Between two failures to ask the registry: longer, and they belong to different outages. */
@@ -62,20 +61,10 @@ static void forget_sought(struct router *r, const rd_kafka_topic_partition_t *p)
 static void seek_back(struct router *r, rd_kafka_topic_partition_list_t *offsets)
 {
     struct rp_error err;
-    rd_kafka_error_t *error =
-        rd_kafka_seek_partitions(rp_consumer_handle(r->consumer), offsets, SEEK_MS);
-    if (error != NULL) {
-        (void)rp_kafka_fail_error(&err, error, "seek back");
+    if (rp_kafka_seek(rp_consumer_handle(r->consumer), offsets, &err) != 0)
         rp_outbox_give_up(&r->outbox, &err);
-        return;
-    }
-    for (int i = 0; i < offsets->cnt; i++) {
+    for (int i = 0; i < offsets->cnt; i++)
         note_sought(r, &offsets->elems[i]);
-        if (offsets->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR) {
-            (void)rp_kafka_fail(&err, offsets->elems[i].err, "seek back");
-            rp_outbox_give_up(&r->outbox, &err);
-        }
-    }
 }
 
 static void seek_one(struct router *r, int32_t partition, int64_t offset)
