@@ -68,7 +68,7 @@ static void compiles(struct rp_filter *f, const char *expected)
     }
     rp_query_add(&q, "");
     assert_int_equal(rp_buf_append(&q.sql, "", 1, NULL), 0);
-    assert_string_equal(q.sql.data, expected);
+    assert_string_equal((const char *)q.sql.data, expected);
     rp_query_clear(&q);
     rp_filter_free(f);
 }
