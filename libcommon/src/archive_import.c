@@ -186,6 +186,8 @@ int rp_import_run(struct rp_db *db, struct rp_lines *lines, const struct rp_impo
     int failed = rp_audit_begin(db, &audit, &r->audit, err);
     if (failed == 0)
         failed = import(r, lines, err);
+    if (failed != 0 && r->audit != 0)
+        rp_audit_fail(db, r->audit, err->text);
     rp_buf_clear(&r->text);
     free(r);
     return failed;

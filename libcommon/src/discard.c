@@ -31,15 +31,8 @@ static void add_picked(struct run *r, struct rp_query *q)
     rp_query_add(q, " AND d.archived_at <= ");
     rp_query_param(q, r->p->archived_until);
     rp_query_add(q, "::timestamptz");
-    if (r->at[0] != '\0') {
-        rp_query_add(q, " AND d.dead_at >= ");
-        rp_query_param(q, r->at);
-        rp_query_add(q, "::timestamptz AND (d.dead_at, d.id) > (");
-        rp_query_param(q, r->at);
-        rp_query_add(q, "::timestamptz, ");
-        rp_query_param(q, r->id);
-        rp_query_add(q, "::bigint)");
-    }
+    if (r->at[0] != '\0')
+        rp_query_add_page(q, RP_QUERY_BEHIND, r->at, r->id);
     rp_query_add(q, " ORDER BY d.dead_at, d.id LIMIT ");
     rp_query_param_int(q, r->p->batch > 0 ? r->p->batch : BATCH);
 }
@@ -123,8 +116,10 @@ int rp_discard_run(struct rp_db *db, const struct rp_discard *p, struct rp_disca
         return -1;
     while (go_on(&r)) {
         int64_t changed;
-        if (batch_patiently(&r, &changed, err) != 0)
+        if (batch_patiently(&r, &changed, err) != 0) {
+            rp_audit_fail(db, r.audit, err->text);
             return -1;
+        }
         if (changed < 0)
             return rp_audit_finish(db, r.audit, err);
         out->changed += changed;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "archive_export.h"
+#include "audit.h"
 #include "crash_point.h"
 #include "units.h"
 
@@ -19,7 +20,7 @@ struct run {
     struct rp_db *db;
     const struct rp_purge *p;
     struct rp_purge_progress *progress;
-    char audit[RP_UNIT_TEXT]; /* the entry's id */
+    int64_t audit; /* the entry's id; 0: there is none */
 };
 
 static bool go_on(const struct run *r)
@@ -132,13 +133,9 @@ static struct rp_query matching_behind(const struct rp_query *where, const PGres
     rp_query_add(&q, rp_archive_json);
     rp_query_add(&q, ", d.dead_at, d.id FROM archive AS d WHERE ");
     add_condition(&q, where);
-    if (n > 0) {
-        rp_query_add(&q, " AND (d.dead_at, d.id) > (");
-        rp_query_param(&q, PQgetvalue(last, n - 1, 1));
-        rp_query_add(&q, "::timestamptz, ");
-        rp_query_param(&q, PQgetvalue(last, n - 1, 2));
-        rp_query_add(&q, "::bigint)");
-    }
+    if (n > 0)
+        rp_query_add_page(&q, RP_QUERY_BEHIND, PQgetvalue(last, n - 1, 1),
+                          PQgetvalue(last, n - 1, 2));
     rp_query_add(&q, " ORDER BY d.dead_at, d.id LIMIT ");
     rp_query_param_int(&q, most);
     return q;
@@ -199,29 +196,15 @@ static int export_by(struct run *r, write_fn *write, struct rp_error *err)
     return failed;
 }
 
+/* With the first batch, so that there is no entry where nothing was done. */
 static int begin_audit(struct run *r, struct rp_error *err)
 {
-    struct rp_query q = {0};
-    PGresult *result;
-    rp_query_add(&q, "INSERT INTO audit (actor, action, reason, detail) VALUES (");
-    rp_query_param(&q, r->p->actor);
-    rp_query_add(&q, ", ");
-    rp_query_param(&q, r->p->action);
-    rp_query_add(&q, ", ");
-    rp_query_param(&q, r->p->reason);
-    rp_query_add(&q, ", jsonb_strip_nulls(jsonb_build_object('rows', 0, 'finished', false,"
-                     " 'filter', ");
-    rp_query_param(&q, r->p->filter);
-    rp_query_add(&q, "::text, 'export', ");
-    rp_query_param(&q, r->p->export_path);
-    rp_query_add(&q, "::text))) RETURNING id");
-    int failed = rp_query_run(&q, r->db, &result, err);
-    rp_query_clear(&q);
-    if (failed != 0)
-        return -1;
-    rp_format_int(int_of(result, 0), r->audit);
-    PQclear(result);
-    return 0;
+    const struct rp_audit audit = {.action = r->p->action,
+                                   .actor = r->p->actor,
+                                   .reason = r->p->reason,
+                                   .filter = r->p->filter,
+                                   .exported_to = r->p->export_path};
+    return r->progress->done > 0 ? 0 : rp_audit_begin(r->db, &audit, &r->audit, err);
 }
 
 /* One that is being deleted is not claimed meanwhile, and one that is being claimed is waited for:
@@ -239,17 +222,11 @@ static int delete_rows(struct run *r, int64_t from, int64_t to, int64_t *out, st
     rp_query_param_int(&q, to);
     rp_query_add(&q, " AND d.status <> 'replaying' AND ");
     add_condition(&q, r->p->where);
-    rp_query_add(&q,
-                 "), gone AS (DELETE FROM dead_letter AS d USING mine AS m"
-                 " WHERE d.dead_at = m.dead_at AND d.id = m.id RETURNING 1),"
-                 " told AS (UPDATE audit AS a SET detail = a.detail || jsonb_build_object('rows',"
-                 " (a.detail->>'rows')::bigint + (SELECT count(*) FROM gone),"
-                 " 'finished', ");
-    rp_query_param(&q, to >= r->progress->matched ? "true" : "false");
-    rp_query_add(&q, "::boolean) WHERE a.id = ");
-    rp_query_param(&q, r->audit);
-    rp_query_add(&q, ") SELECT count(*) FROM gone");
-    if (run_int(r, &q, out, err) != 0)
+    rp_query_add(&q, "), gone AS (DELETE FROM dead_letter AS d USING mine AS m"
+                     " WHERE d.dead_at = m.dead_at AND d.id = m.id RETURNING 1)"
+                     " SELECT count(*) FROM gone");
+    if (run_int(r, &q, out, err) != 0 || begin_audit(r, err) != 0 ||
+        rp_audit_add(r->db, r->audit, *out, err) != 0)
         return -1;
     RP_CRASH_POINT(purge_deleted);
     return rp_db_script(r->db, "COMMIT", err);
@@ -279,12 +256,14 @@ static int delete_batch(struct run *r, int64_t from, struct rp_error *err)
 
 static int delete_listed(struct run *r, struct rp_error *err)
 {
-    if (begin_audit(r, err) != 0)
-        return -1;
-    while (r->progress->done < r->progress->matched && go_on(r))
-        if (delete_batch(r, r->progress->done, err) != 0)
-            return -1;
-    return 0;
+    int failed = 0;
+    while (failed == 0 && r->progress->done < r->progress->matched && go_on(r))
+        failed = delete_batch(r, r->progress->done, err);
+    if (failed != 0 && r->progress->done > 0)
+        rp_audit_fail(r->db, r->audit, err->text);
+    if (failed == 0 && r->progress->done == r->progress->matched)
+        failed = rp_audit_finish(r->db, r->audit, err);
+    return failed;
 }
 
 /* An export of what is all still there would only be made again. Without an answer of the server

@@ -49,6 +49,20 @@ void rp_query_param_int(struct rp_query *q, int64_t value)
     rp_query_param(q, rp_format_int(value, text));
 }
 
+/* Rows are not compared with a partition's bounds, a column is. */
+void rp_query_add_page(struct rp_query *q, enum rp_query_side side, const char *dead_at,
+                       const char *id)
+{
+    rp_query_add(q, side == RP_QUERY_BEHIND ? " AND d.dead_at >= " : " AND d.dead_at <= ");
+    rp_query_param(q, dead_at);
+    rp_query_add(q, "::timestamptz AND (d.dead_at, d.id) ");
+    rp_query_add(q, side == RP_QUERY_BEHIND ? "> (" : "< (");
+    rp_query_param(q, dead_at);
+    rp_query_add(q, "::timestamptz, ");
+    rp_query_param(q, id);
+    rp_query_add(q, "::bigint)");
+}
+
 int rp_query_run(struct rp_query *q, struct rp_db *db, PGresult **out, struct rp_error *err)
 {
     size_t len = q->sql.len;

@@ -20,6 +20,12 @@ void rp_query_add(struct rp_query *q, const char *sql);
 void rp_query_param(struct rp_query *q, const char *value);
 void rp_query_param_int(struct rp_query *q, int64_t value);
 
+/* Appends " AND ..." for the rows AS d that come behind one in the order of (dead_at, id), or before
+ * it in that order. */
+enum rp_query_side { RP_QUERY_BEFORE, RP_QUERY_BEHIND };
+void rp_query_add_page(struct rp_query *q, enum rp_query_side side, const char *dead_at,
+                       const char *id);
+
 /* Runs it; it may be run again. `out` as rp_db_query has it. */
 RP_NODISCARD int rp_query_run(struct rp_query *q, struct rp_db *db, PGresult **out,
                               struct rp_error *err);

@@ -53,19 +53,6 @@ static int read_cursor(const struct cli_args *args, struct cursor *out)
     return CLI_USAGE;
 }
 
-static void add_cursor(struct rp_query *q, const struct cursor *c)
-{
-    if (c->time[0] == '\0')
-        return;
-    rp_query_add(q, " AND d.dead_at <= ");
-    rp_query_param(q, c->time);
-    rp_query_add(q, "::timestamptz AND (d.dead_at, d.id) < (");
-    rp_query_param(q, c->time);
-    rp_query_add(q, "::timestamptz, ");
-    rp_query_param(q, c->id);
-    rp_query_add(q, "::bigint)");
-}
-
 /* A list's last columns are not for the table: the payload, and the cursor. */
 #define N_HIDDEN 2
 
@@ -136,7 +123,8 @@ static int list(struct dlq *d)
     rp_filter_source(d->filter, &q);
     rp_query_add(&q, " WHERE ");
     dlq_add_filter(d, &q);
-    add_cursor(&q, &cursor);
+    if (cursor.time[0] != '\0')
+        rp_query_add_page(&q, RP_QUERY_BEFORE, cursor.time, cursor.id);
     rp_query_add(&q, " ORDER BY d.dead_at DESC, d.id DESC LIMIT ");
     rp_query_param_int(&q, limit < INT64_MAX ? limit + 1 : limit);
     /* The limit keeps PostgreSQL from joining all of the archive with a page of it. */

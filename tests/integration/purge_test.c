@@ -297,6 +297,37 @@ static void what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment(vo
     answers(counted, "a replaying 11, b dead 100");
 }
 
+/* The server refuses to delete the row that has this offset. */
+static void refuse(const char *offset)
+{
+    char sql[400];
+    (void)snprintf(sql, sizeof sql,
+                   "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+                   " RAISE 'not this one'; END$$; CREATE TRIGGER refuse BEFORE DELETE ON dead_letter"
+                   " FOR EACH ROW WHEN (old.record_offset = %s) EXECUTE FUNCTION refuse()",
+                   offset);
+    run(sql);
+}
+
+static void a_purge_that_did_nothing_is_not_in_the_audit(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    refuse("12");
+    assert_int_equal(purge(&p, -1).deleted, 0);
+    answers("SELECT count(*) FROM audit", "0");
+}
+
+static void the_audit_says_why_a_purge_ended_early(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    refuse("100");
+    assert_int_equal(purge(&p, -1).deleted, 80);
+    answers("SELECT concat(detail->'rows', ' ', detail->'finished') FROM audit", "80 false");
+    answers("SELECT (detail->>'error' LIKE '%not this one%')::text FROM audit", "true");
+}
+
 /* Another connection has the lock that a batch needs, until the batch has waited for it once. */
 static bool another_has_the_lock(void *opaque, const struct rp_purge_progress *progress)
 {
@@ -339,6 +370,8 @@ int main(void)
         FRESH(a_name_that_was_taken_meanwhile_is_not_overwritten),
         FRESH(an_export_that_is_stopped_leaves_no_file_and_deletes_nothing),
         FRESH(a_lock_that_did_not_come_in_time_is_asked_for_again),
+        FRESH(a_purge_that_did_nothing_is_not_in_the_audit),
+        FRESH(the_audit_says_why_a_purge_ended_early),
         FRESH(what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
