@@ -12,6 +12,8 @@
 
 #define BACKOFF_MS     50
 #define BACKOFF_MAX_MS 5000
+/* A batch that waited so long for acknowledgements takes no more. */
+#define PATIENCE_MS 100
 
 int rp_outbox_init(struct rp_outbox *o, struct rp_worker *worker, const char *id,
                    const char *linger_ms, size_t most, struct rp_error *err)
@@ -76,6 +78,11 @@ void rp_outbox_open(struct rp_outbox *o)
         else
             rp_outbox_back_off(o, &err);
     }
+}
+
+bool rp_outbox_full(const struct rp_outbox *o)
+{
+    return o->alone || o->n == o->most || rp_publisher_waited_ms(o->publisher) >= PATIENCE_MS;
 }
 
 int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, int64_t offset,

@@ -53,7 +53,11 @@ void rp_outbox_back_off(struct rp_outbox *o, const struct rp_error *err);
  * ends what a predecessor of the same name left open, which would hold up committed offsets. */
 void rp_outbox_open(struct rp_outbox *o);
 
-/* Takes a record into the batch, which must have room, and sends what follows from it, unless that
+/* The batch takes no more records: it has as many as it may have, its one record goes alone, or it
+ * has waited for acknowledgements, and what is in it is late. */
+bool rp_outbox_full(const struct rp_outbox *o);
+
+/* Takes a record into the batch, which must not be full, and sends what follows from it, unless that
  * is out already (an empty topic: nothing follows). One that there is a lesson about must come
  * first, and closes the batch. After a failure call rp_outbox_failed. */
 RP_NODISCARD int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition,

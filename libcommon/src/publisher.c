@@ -27,6 +27,7 @@ struct rp_publisher {
     bool in_batch;
     size_t unacknowledged;
     struct rp_rounds rounds; /* to topics that take smaller batches than that */
+    int64_t waited_ms;       /* for their acknowledgements, in this batch */
     struct rp_buf out;       /* a byte a tag: 1 once it is acknowledged */
     struct rp_failure_report failures[MAX_FAILURES];
     size_t n_failures;                        /* may pass MAX_FAILURES: the rest is counted only */
@@ -167,6 +168,7 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
         return 0;
     p->n_failures = p->purged = p->out.len = 0;
     rp_rounds_clear(&p->rounds);
+    p->waited_ms = 0;
     if (rp_publisher_open(p, err) != 0)
         return -1;
     if (p->transactional) {
@@ -226,8 +228,10 @@ static int take_turn(struct rp_publisher *p, const struct rp_outgoing *record, s
         return 0;
     int64_t bytes = rp_record_batch_bytes(record);
     while (!rp_rounds_take(&p->rounds, record->topic, bytes, record->max_batch_bytes)) {
+        int64_t began_mono_ms = rp_mono_ms();
         if (rp_publisher_wait(p, err) != RP_PUBLISHED)
             return -1;
+        p->waited_ms += rp_mono_ms() - began_mono_ms;
         rp_rounds_clear(&p->rounds);
     }
     return 0;
@@ -264,6 +268,11 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     if (err->cls == RP_FATAL)
         err->cls = RP_RETRIABLE; /* the producer is made anew */
     return -1;
+}
+
+int64_t rp_publisher_waited_ms(const struct rp_publisher *p)
+{
+    return p->in_batch ? p->waited_ms : 0;
 }
 
 /* Fills `err` from the deliveries that failed: POISON where a record is to blame for one. */

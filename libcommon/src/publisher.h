@@ -58,6 +58,10 @@ RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err
 RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
                                    struct rp_error *err);
 
+/* How long the sends of this batch waited for acknowledgements. It has no bound of its own: who
+ * goes on for long lets what is in the batch be late, and its transaction time out. */
+int64_t rp_publisher_waited_ms(const struct rp_publisher *p);
+
 /* Adds the consumer's offsets, with their metadata. In a transaction this asks the broker, and
  * needs not wait for the records' acknowledgements. Call at most once a batch, after the last
  * send. */

@@ -120,7 +120,7 @@ static int take_due(struct dispatch *d, struct lane *lane, int64_t horizon_us, s
 {
     struct frontier_entry entry;
     const struct rp_outbox *o = &d->outbox;
-    while (!o->alone && o->n < o->most && frontier_peek(lane_frontier(lane), &entry) &&
+    while (!rp_outbox_full(o) && frontier_peek(lane_frontier(lane), &entry) &&
            entry.settle_ms <= horizon_us / 1000) {
         const struct rp_lesson *lesson =
             rp_lessons_find(&o->lessons, lane_topic(lane), lane_partition(lane), entry.offset);

@@ -359,7 +359,7 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
 static bool batch_is_due(const struct router *r)
 {
     const struct rp_outbox *o = &r->outbox;
-    return o->n > 0 && (o->alone || o->n == o->most ||
+    return o->n > 0 && (rp_outbox_full(o) ||
                         rp_mono_ms() - r->batch.began_mono_ms >= r->config->router.linger_ms);
 }
 

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "mock_fixture.h"
+#include "outbox.h"
+
+#define TOPIC  "somewhere"
+#define MOST   200
+#define RTT_MS 30
+
+struct fixture {
+    struct mock mock;
+    struct rp_config *config;
+    atomic_bool stop;
+    struct rp_worker worker;
+    struct rp_outbox outbox;
+};
+
+/* The mock does not describe topics. */
+int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
+static int64_t max_bytes;
+
+int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
+{
+    (void)t;
+    (void)topic;
+    return max_bytes;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    struct rp_error err;
+    mock_start(&f.mock, 1, TOPIC);
+    f.config = mock_config(&f.mock);
+    f.worker.config = f.config;
+    f.worker.stop = &f.stop;
+    assert_int_equal(rp_outbox_init(&f.outbox, &f.worker, "an-id", "1", MOST, &err), 0);
+    rp_outbox_open(&f.outbox);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    rp_outbox_clear(&f->outbox);
+    rp_config_free(f->config);
+    mock_stop(&f->mock);
+    return 0;
+}
+
+/* Fills a batch with records that take a batch of `limit` bytes for themselves. Returns how many
+ * it took. */
+static size_t fill(struct fixture *f, int64_t limit)
+{
+    struct rp_error err;
+    max_bytes = limit;
+    for (int64_t offset = 0; !rp_outbox_full(&f->outbox); offset++) {
+        struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = rp_str("a value")};
+        if (rp_outbox_send(&f->outbox, "source", 0, offset, &record, &err) != 0)
+            fail_msg("%s", err.text);
+    }
+    return f->outbox.n;
+}
+
+static void a_batch_that_waits_for_acknowledgements_takes_no_more(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(rd_kafka_mock_broker_set_rtt(f->mock.cluster, 1, RTT_MS), 0);
+    size_t n = fill(f, 100);
+    assert_in_range(n, 2, 10);
+}
+
+static void a_batch_that_need_not_wait_is_filled(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(rd_kafka_mock_broker_set_rtt(f->mock.cluster, 1, RTT_MS), 0);
+    assert_int_equal(fill(f, RP_NO_LIMIT), MOST);
+}
+
+static void the_batch_after_one_that_waited_is_filled(void **state)
+{
+    struct fixture *f = *state;
+    a_batch_that_waits_for_acknowledgements_takes_no_more(state);
+    rp_outbox_abort(&f->outbox);
+    assert_int_equal(fill(f, RP_NO_LIMIT), MOST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        T(a_batch_that_waits_for_acknowledgements_takes_no_more),
+        T(a_batch_that_need_not_wait_is_filled),
+        T(the_batch_after_one_that_waited_is_filled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
