@@ -42,6 +42,10 @@ static const struct rp_property producer_defaults[] = {
     {"retry.backoff.ms", "2"},
     /* How long a worker that died holds up the readers of what it had not committed. */
     {"transaction.timeout.ms", "15000"},
+    /* A transaction's offsets wait, without a time-out, for the broker that librdkafka remembers as
+     * the group's coordinator, also where it was dropped and made anew meanwhile, as in a rolling
+     * restart. It asks who that is once any connection opens or closes: so idle ones do. */
+    {"connections.max.idle.ms", "10000"},
     /* What is too large is for the broker to say, by topic: see publisher.h. But it hangs up on a
      * request above its socket.request.max.bytes (100 MiB), and says nothing. */
     {"message.max.bytes", "100000000"},

@@ -44,7 +44,9 @@ void mock_stop(struct mock *m)
 struct rp_config *mock_config(const struct mock *m)
 {
     char text[300];
-    (void)snprintf(text, sizeof text, "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\n",
+    (void)snprintf(text, sizeof text,
+                   "kafka: {bootstrap.servers: \"%s\", topic.metadata.refresh.interval.ms: 100}\n"
+                   "targets: {allow: [x]}\n",
                    rd_kafka_mock_cluster_bootstraps(m->cluster));
     return load_good(text);
 }

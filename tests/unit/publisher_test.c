@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "clock.h"
@@ -12,7 +13,7 @@
 #define TOPIC "somewhere"
 #define GROUP "a-group"
 
-enum api { PRODUCE = 0, ADD_OFFSETS = 25, END_TXN = 26, TXN_OFFSETS = 28 };
+enum api { PRODUCE = 0, METADATA = 3, ADD_OFFSETS = 25, END_TXN = 26, TXN_OFFSETS = 28 };
 
 struct fixture {
     struct mock mock;
@@ -174,6 +175,45 @@ static void what_is_refused_before_the_commit_is_not_published(void **state)
     assert_publishes(f);
 }
 
+static size_t asked(struct fixture *f, enum api api)
+{
+    size_t n, count = 0;
+    rd_kafka_mock_request_t **requests = rd_kafka_mock_get_requests(f->mock.cluster, &n);
+    for (size_t i = 0; i < n; i++)
+        count += rd_kafka_mock_request_api_key(requests[i]) == (int16_t)api;
+    rd_kafka_mock_request_destroy_array(requests, n);
+    return count;
+}
+
+/* Until librdkafka has heard of the brokers what is so now, and no longer: later on it opens other
+ * connections. */
+static void await_metadata(struct fixture *f)
+{
+    rd_kafka_mock_start_request_tracking(f->mock.cluster);
+    while (asked(f, METADATA) < 3)
+        (void)usleep(10000);
+    rd_kafka_mock_stop_request_tracking(f->mock.cluster);
+    rd_kafka_mock_clear_requests(f->mock.cluster);
+}
+
+/* As in a rolling restart: by then librdkafka has dropped the broker that it remembers as the
+ * group's coordinator, and made another of the same name. */
+static void a_group_coordinator_that_was_away_is_found_again(void **state)
+{
+    struct fixture *f = *state;
+    (void)alarm(100); /* a call that waits for ever takes no time-out */
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "group", GROUP, 1), 0);
+    assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "transaction", "an-id", 2), 0);
+    assert_int_equal(rd_kafka_mock_partition_set_leader(f->mock.cluster, TOPIC, 0, 3), 0);
+    assert_publishes(f);
+    assert_int_equal(rd_kafka_mock_broker_set_down(f->mock.cluster, 1), 0);
+    await_metadata(f);
+    assert_int_equal(rd_kafka_mock_broker_set_up(f->mock.cluster, 1), 0);
+    await_metadata(f);
+    assert_publishes(f);
+    (void)alarm(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +224,7 @@ int main(void)
         T(a_coordinator_that_moves_in_mid_commit_is_followed),
         T(a_commit_by_one_who_was_fenced_is_unknown),
         T(what_is_refused_before_the_commit_is_not_published),
+        T(a_group_coordinator_that_was_away_is_found_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
