@@ -7,20 +7,32 @@ import time
 
 import pytest
 from checker import judge
+from cluster import transactional_id
+from confluent_kafka import KafkaException, Producer
 from load import POLICIES, Load
 from pipeline import BUILD
 
 SERVICES = ("router", "delayer", "archiver")
-# Only a batch that the brokers refuse comes there, and what this load sends is known to fit.
-REFUSED = ("abort_before", "abort_after", "rewind_before", "rewind_after")
+# Who comes to the others: test_retention.py, test_dlq_crash_points.py, test_replay.py sweep those.
+OTHERS = {"retention", "dlq", "replay", "replay-plan", "replay-stop", "replay-pause"}
 
 
 def crash_points():
     """(number, name, services) of each, from the build's own list."""
     lines = subprocess.check_output([BUILD / "bin/crash_points"], text=True).splitlines()
     for number, name, services in (line.split("\t") for line in lines):
-        if name not in REFUSED:
-            yield int(number), name, services.split()
+        yield int(number), name, services.split()
+
+
+def fence(pipeline, service):
+    """Takes the name of the service's first worker: what that one sends next is refused."""
+    name = f"{pipeline.prefix}reprise-{service.name}-{transactional_id(service)}-0"
+    try:
+        Producer(
+            {"bootstrap.servers": pipeline.kafka.bootstrap, "transactional.id": name}
+        ).init_transactions(10)
+    except KafkaException:
+        pass  # the worker, or its successor, took it back meanwhile
 
 
 class Victim:
@@ -28,8 +40,8 @@ class Victim:
 
     PATIENCE_S = 30  # before a point counts as one that is not reached
 
-    def __init__(self, service, points, rng):
-        self.service, self.rng = service, rng
+    def __init__(self, pipeline, service, points, rng):
+        self.pipeline, self.service, self.rng = pipeline, service, rng
         self.left = [(number, name, rng.randint(1, 3)) for number, name in points]
         self.died, self.missed = [], []
         self.now = None
@@ -38,7 +50,7 @@ class Victim:
     def arm(self):
         """Starts it with the next point; with none, as it is."""
         self.now = self.left.pop(0) if self.left else None
-        self.since = time.monotonic()
+        self.since, self.pushes = time.monotonic(), 0
         if self.now is None:
             self.service.start()
             return
@@ -47,22 +59,37 @@ class Victim:
             nth = 1  # seldom comes a second time
         self.service.start(REPRISE_CRASH_POINT=f"{number}:{nth}")
 
+    def push(self, waited):
+        """Brings about what the load does not lead to, each two seconds."""
+        if waited < 2 * (self.pushes + 1):
+            return
+        self.pushes += 1
+        if self.now[1].startswith("revoked"):
+            self.service.process.send_signal(signal.SIGTERM)
+            self.since = time.monotonic() + 3600
+        elif self.now[1].startswith(("abort", "rewind")):
+            fence(self.pipeline, self.service)
+
     def step(self):
         if self.now is None:
             return
         code = self.service.process.poll()
         if code is None:
             waited = time.monotonic() - self.since
-            if self.now[1].startswith("revoked") and waited > 3:
-                self.service.process.send_signal(signal.SIGTERM)
-                self.since = time.monotonic() + 3600
-            elif waited > self.PATIENCE_S:
+            self.push(waited)
+            if waited > self.PATIENCE_S:
                 self.service.kill()
                 self.missed.append(self.now)
                 self.arm()
             return
         (self.died if code == -signal.SIGKILL else self.missed).append(self.now)
         self.arm()
+
+
+def test_no_point_is_left_out():
+    """What no kind of process is swept for would never be tried."""
+    for number, name, kinds in crash_points():
+        assert set(kinds) <= {*SERVICES, *OTHERS}, f"{number} {name}"
 
 
 @pytest.mark.timeout(400)
@@ -73,7 +100,7 @@ def test_a_service_may_die_anywhere(new_pipeline, rng):
     load = Load(pipeline, rng)
     victims = [
         Victim(
-            pipeline.add(name),
+            pipeline, pipeline.add(name),
             [(number, point) for number, point, services in points if name in services],
             rng,
         )
