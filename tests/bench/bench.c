@@ -101,9 +101,11 @@ rd_kafka_t *bench_member(char **argv)
                               NULL};
     rd_kafka_t *rk = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), settings);
     bench_check_code(rd_kafka_poll_set_consumer(rk), "consumer");
-    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(topics, bench_arg(argv, "source", NULL),
-                                      RD_KAFKA_PARTITION_UA);
+    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(2);
+    char names[600], *rest = names, *name;
+    (void)snprintf(names, sizeof names, "%s", bench_arg(argv, "source", NULL));
+    while ((name = strsep(&rest, ",")) != NULL)
+        rd_kafka_topic_partition_list_add(topics, name, RD_KAFKA_PARTITION_UA);
     bench_check_code(rd_kafka_subscribe(rk, topics), "subscribe");
     rd_kafka_topic_partition_list_destroy(topics);
     return rk;

@@ -24,7 +24,7 @@ rd_kafka_t *bench_client(rd_kafka_type_t type, char **argv, rd_kafka_conf_t *con
 /* A transactional producer that is ready; with `transactional=0` an idempotent one. */
 rd_kafka_t *bench_producer(char **argv, rd_kafka_conf_t *conf, const char *id,
                            const char *linger_ms);
-/* A member of `group=` that reads `source=`. */
+/* A member of `group=` that reads `source=`, one topic or several with commas between. */
 rd_kafka_t *bench_member(char **argv);
 
 /* What this process has used of the processors. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports failures at a steady rate, and measures how late their re-invocations come, as a
  * read_committed reader of the target sees it. For the raw loop (raw=1) it draws the delays itself,
- * as the policy does. bootstrap= topic= target= rate= seconds= [raw=1] [warmup=S] [min=MS] [max=MS]
- * [size=BYTES] [type=load] */
+ * as the policy does. Measured are those that are due in the last `seconds=` of the sending: by then
+ * as many come due as are reported, and the tasks that wait are as many as they will ever be.
+ *   bootstrap= topic= target= rate= seconds= [raw=1] [min=MS] [max=MS] [size=BYTES] [type=load] */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,7 +21,8 @@
 struct load {
     const char *topic, *target, *type;
     bool raw;
-    long rate, total, first_measured, min_ms, max_ms;
+    long rate, total, min_ms, max_ms;
+    int64_t from_us, until_us; /* who is due meanwhile is measured */
     rd_kafka_t *producer, *consumer;
     char *payload;
     size_t size;
@@ -104,9 +106,9 @@ static void receive(struct load *l, const rd_kafka_message_t *m)
     bench_check_code(rd_kafka_message_headers(m, &headers), "headers");
     bench_check_code(rd_kafka_header_get_last(headers, RP_HDR_DUE, &due, &size), "due");
     (void)snprintf(text, sizeof text, "%.*s", (int)size, (const char *)due);
-    int64_t late_us = now_us - 1000 * strtoll(text, NULL, 10);
+    int64_t due_us = 1000 * strtoll(text, NULL, 10), late_us = now_us - due_us;
     l->early += late_us < 0;
-    if (i >= l->first_measured && l->n_late < l->total)
+    if (due_us >= l->from_us && due_us < l->until_us && l->n_late < l->total)
         l->late_ms[l->n_late++] = (double)late_us / 1000;
 }
 
@@ -154,11 +156,19 @@ static double quantile(const struct load *l, double q)
 
 static void print_result(struct load *l)
 {
+    static const double quantiles[] = {0.01, 0.05, 0.1,   0.25, 0.5,   0.75,   0.9,    0.95,
+                                       0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 1};
+    size_t n = sizeof quantiles / sizeof *quantiles;
     qsort(l->late_ms, (size_t)l->n_late, sizeof *l->late_ms, by_size);
-    (void)printf("{\"sent\": %ld, \"lost\": %ld, \"doubled\": %ld, \"early\": %ld, "
-                 "\"p50\": %.2f, \"p99\": %.2f, \"p99.9\": %.2f, \"max\": %.2f}\n",
-                 l->total, l->total - l->received, l->doubled, l->early, quantile(l, 0.5),
-                 quantile(l, 0.99), quantile(l, 0.999), quantile(l, 1));
+    (void)printf("{\"sent\": %ld, \"measured\": %ld, \"lost\": %ld, \"doubled\": %ld, "
+                 "\"early\": %ld, \"quantiles\": [",
+                 l->total, l->n_late, l->total - l->received, l->doubled, l->early);
+    for (size_t i = 0; i < n; i++)
+        (void)printf("%s%g", i == 0 ? "" : ", ", quantiles[i]);
+    (void)printf("], \"late_ms\": [");
+    for (size_t i = 0; i < n; i++)
+        (void)printf("%s%.3f", i == 0 ? "" : ", ", quantile(l, quantiles[i]));
+    (void)printf("]}\n");
 }
 
 int main(int argc, char **argv)
@@ -172,7 +182,7 @@ int main(int argc, char **argv)
                                  "enable.auto.commit",
                                  "false",
                                  NULL};
-    long warmup_s = bench_number(argv, "warmup", "5");
+    long seconds = bench_number(argv, "seconds", NULL);
     pthread_t sender;
     struct load l = {
         .topic = bench_arg(argv, "topic", NULL),
@@ -185,8 +195,7 @@ int main(int argc, char **argv)
         .size = (size_t)bench_number(argv, "size", "200"),
     };
     (void)argc;
-    l.total = l.rate * (warmup_s + bench_number(argv, "seconds", NULL));
-    l.first_measured = l.rate * warmup_s;
+    l.total = l.rate * (l.max_ms / 1000 + seconds);
     l.payload = calloc(1, l.size + 1);
     l.seen = calloc((size_t)l.total, 1);
     l.late_ms = calloc((size_t)l.total, sizeof *l.late_ms);
@@ -197,6 +206,8 @@ int main(int argc, char **argv)
     l.consumer = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), reads);
     bench_check_code(rd_kafka_poll_set_consumer(l.consumer), "consumer");
     read_target(&l);
+    l.from_us = rp_wall_us() + 1000 * l.max_ms;
+    l.until_us = l.from_us + 1000000 * seconds;
     if (pthread_create(&sender, NULL, send_all, &l) != 0)
         bench_die("load", "no thread");
     receive_all(&l);

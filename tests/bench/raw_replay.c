@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a replay is measured against: COPY of the archive's payloads, each sent with as many headers,
- * in transactions. Nothing is claimed, marked or kept in mind. bootstrap= dsn= target= [batch=] */
+/* What a replay is measured against: COPY of the archive's keys and payloads, each sent with as many
+ * headers, in transactions. Nothing is claimed, marked or kept in mind. bootstrap= dsn= target= [batch=] */
 #include <endian.h>
 #include <libpq-fe.h>
 #include <stdio.h>
@@ -24,35 +24,49 @@ static rd_kafka_headers_t *headers_new(void)
     return list;
 }
 
-static void send_payload(rd_kafka_t *producer, rd_kafka_topic_t *target, const char *data,
-                         size_t len)
+struct field {
+    char *data;
+    size_t len;
+};
+
+static void send_row(rd_kafka_t *producer, rd_kafka_topic_t *target, const struct field *key,
+                     const struct field *payload)
 {
     rd_kafka_headers_t *headers = headers_new();
     rd_kafka_resp_err_t code;
     do {
         code = rd_kafka_producev(
             producer, RD_KAFKA_V_RKT(target), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-            RD_KAFKA_V_VALUE((void *)(uintptr_t)data, len), RD_KAFKA_V_HEADERS(headers),
-            RD_KAFKA_V_END);
+            RD_KAFKA_V_KEY(key->data, key->len), RD_KAFKA_V_VALUE(payload->data, payload->len),
+            RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
         if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
             (void)rd_kafka_poll(producer, 10);
     } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
     bench_check_code(code, "produce");
 }
 
-/* The payload of a row in COPY's binary format; false: the header or the trailer alone. */
-static bool payload_of(const char *row, int n, bool first, const char **data, size_t *len)
+/* Takes a field of COPY's binary format; returns what follows it. No field is null. */
+static char *take_field(char *at, struct field *out)
+{
+    uint32_t size;
+    memcpy(&size, at, sizeof size);
+    out->len = be32toh(size);
+    out->data = at + sizeof size;
+    return out->data + out->len;
+}
+
+/* Key and payload of a row; false: the header or the trailer alone. */
+static bool fields_of(char *row, int n, bool first, struct field *key, struct field *payload)
 {
     uint16_t fields;
-    uint32_t size;
     int at = first ? 19 : 0;
-    if (n < at + 6)
+    if (n < at + 2)
         return false;
     memcpy(&fields, row + at, sizeof fields);
-    memcpy(&size, row + at + 2, sizeof size);
-    *len = be32toh(size);
-    *data = row + at + 6;
-    return be16toh(fields) == 1;
+    if (be16toh(fields) != 2)
+        return false;
+    take_field(take_field(row + at + 2, key), payload);
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -62,8 +76,8 @@ int main(int argc, char **argv)
     rd_kafka_topic_t *target = rd_kafka_topic_new(producer, bench_arg(argv, "target", NULL), NULL);
     PGconn *db = PQconnectdb(bench_arg(argv, "dsn", NULL));
     (void)argc;
-    PGresult *result = PQexec(db, "COPY (SELECT payload FROM dead_letter ORDER BY dead_at, id)"
-                                  " TO STDOUT (FORMAT binary)");
+    PGresult *result = PQexec(db, "COPY (SELECT task_key, payload FROM dead_letter ORDER BY dead_at,"
+                                  " id) TO STDOUT (FORMAT binary)");
     if (PQresultStatus(result) != PGRES_COPY_OUT)
         bench_die("COPY", PQerrorMessage(db));
     PQclear(result);
@@ -71,15 +85,14 @@ int main(int argc, char **argv)
     char *row;
     bool first = true;
     for (int n; (n = PQgetCopyData(db, &row, 0)) > 0; PQfreemem(row)) {
-        const char *data;
-        size_t len;
-        bool is_row = payload_of(row, n, first, &data, &len);
+        struct field key, payload;
+        bool is_row = fields_of(row, n, first, &key, &payload);
         first = false;
         if (!is_row)
             continue;
         if (total % batch == 0)
             bench_check(rd_kafka_begin_transaction(producer), "begin");
-        send_payload(producer, target, data, len);
+        send_row(producer, target, &key, &payload);
         if (++total % batch == 0)
             bench_check(rd_kafka_commit_transaction(producer, 20000), "commit");
     }

@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tests/integration"))
 
-from confluent_kafka import Consumer, TopicPartition  # noqa: E402
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition  # noqa: E402
 from pipeline import BUILD, Pipeline, now_ms, wait_for  # noqa: E402
 from servers import Kafka, Postgres, running  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
+DURABLE = ("fsync=on", "max_wal_size=4GB")  # as a database is run that shall keep what it has
+TAIL = 3000  # offsets at the end of a partition, marks of transactions among them
 
 
 def program(name, **arguments):
@@ -40,6 +43,23 @@ def finish(process, timeout=900):
 
 def run(name, **arguments):
     return finish(start(name, **arguments))
+
+
+class Fill:
+    """A backlog in one transaction: on the broker, but nobody reads any of it before `release`."""
+
+    def __init__(self, **arguments):
+        self.process = subprocess.Popen(
+            program("fill", hold=1, **arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        if self.process.stdout.readline() != "filled\n":
+            raise RuntimeError("the topic could not be filled")
+
+    def release(self):
+        out, _ = self.process.communicate("\n", timeout=120)
+        if self.process.returncode != 0:
+            raise RuntimeError("the backlog could not be committed")
+        return json.loads(out)
 
 
 def processor_us(pid):
@@ -74,7 +94,9 @@ class Stage:
         config.setdefault("tiers", ["1s", "10s", "60s"])
         config.setdefault("log", {"level": "warn"})
         config.setdefault("targets", {"allow": ["*"]})
-        pipeline = Pipeline(self.kafka, self.postgres, f"bench-{name}", config, partitions)
+        pipeline = Pipeline(
+            self.kafka, self.postgres, f"bench-{name}", config, partitions, folder="bench"
+        )
         try:
             yield pipeline
             faults = pipeline.close()
@@ -82,17 +104,40 @@ class Stage:
                 raise RuntimeError(faults)
         finally:
             pipeline.close()
-            self.drop(pipeline)
+            pipeline.forget()
+            self.drop_topics()
 
-    def drop(self, pipeline):
-        pipeline.forget()
-        mine = [t for t in self.kafka.admin.list_topics().topics if pipeline.name in t]
-        for done in self.kafka.admin.delete_topics(mine).values():
+    def drop_topics(self):
+        """All of them: what one measurement leaves is not the next one's page cache."""
+        mine = [t for t in self.kafka.admin.list_topics().topics if not t.startswith("__")]
+        for done in self.kafka.admin.delete_topics(mine).values() if mine else ():
             done.result()
 
-    def appended(self, topics):
-        """When the first and the last record of these topics were appended, in seconds."""
-        reader = Consumer(
+    def broker_us(self):
+        """What all brokers have used of the processors."""
+        pids = (self.kafka.folder / "pids").read_text().split()[1::2]
+        return sum(map(processor_us, pids))
+
+    def wait_joined(self, group, topic, members):
+        """Until each member of the group has a share of the topic, and all of it has an owner."""
+        partitions = len(self.kafka.admin.list_topics(topic).topics[topic].partitions)
+
+        def joined():
+            try:
+                found = self.kafka.admin.describe_consumer_groups([group])[group].result()
+            except KafkaException:  # there is no such group yet
+                return time.sleep(0.1)
+            shares = [
+                sum(tp.topic == topic for tp in member.assignment.topic_partitions)
+                for member in found.members
+            ]
+            whole = len(shares) == members and all(shares) and sum(shares) == partitions
+            return whole and found.state == ConsumerGroupState.STABLE or time.sleep(0.1)
+
+        wait_for(joined, f"{members} members of {group}", 180)
+
+    def reader(self):
+        return Consumer(
             {
                 "bootstrap.servers": self.kafka.bootstrap,
                 "group.id": "bench-times",
@@ -101,24 +146,42 @@ class Stage:
                 "enable.auto.commit": False,
             }
         )
-        first, last = [], []
-        for topic in topics:
-            for p in self.kafka.admin.list_topics(topic).topics[topic].partitions:
-                low, high = reader.get_watermark_offsets(TopicPartition(topic, p))
-                first += read_times(reader, topic, p, low)[:1]
-                last += read_times(reader, topic, p, max(low, high - 3000))[-1:]
+
+    def appended(self, topic):
+        """When the first and the last record of the topic were appended, in seconds."""
+        first, last, reader = [], [], self.reader()
+        for low, high, read in self.partitions(reader, topic):
+            first += [m.timestamp()[1] for m in read(low, 1)]
+            last += [m.timestamp()[1] for m in read(max(low, high - TAIL))[-1:]]
         reader.close()
         return min(first) / 1000, max(last) / 1000
 
+    def tail(self, topic):
+        """When each of the last records of each partition was due and appended, in seconds."""
+        reader = self.reader()
+        times = [
+            (int(dict(m.headers())["reprise-due"]) / 1000, m.timestamp()[1] / 1000)
+            for low, high, read in self.partitions(reader, topic)
+            for m in read(max(low, high - TAIL))
+        ]
+        reader.close()
+        return times
 
-def read_times(reader, topic, partition, offset):
-    times = []
-    reader.assign([TopicPartition(topic, partition, offset)])
-    while True:
-        message = reader.poll(10)
-        if message is None or message.error():
-            return times
-        times.append(message.timestamp()[1])
+    def partitions(self, reader, topic):
+        """Of each: where it begins and ends, and a function that reads it from an offset on."""
+        for p in self.kafka.admin.list_topics(topic).topics[topic].partitions:
+
+            def read(offset, most=1 << 30, p=p):
+                reader.assign([TopicPartition(topic, p, offset)])
+                found = []
+                while len(found) < most:
+                    message = reader.poll(10)
+                    if message is None or message.error():
+                        break
+                    found.append(message)
+                return found
+
+            yield *reader.get_watermark_offsets(TopicPartition(topic, p)), read
 
 
 def metric_sum(service, name):
@@ -130,20 +193,39 @@ def metric_sum(service, name):
 
 
 def wait_for_metric(services, name, count, timeout=900):
+    """Looks seldom, since to look takes time of the processors that are measured."""
     wait_for(
-        lambda: sum(metric_sum(s, name) for s in services) >= count or time.sleep(0.05),
+        lambda: sum(metric_sum(s, name) for s in services) >= count or time.sleep(0.2),
         f"{name} to reach {count}",
         timeout,
     )
 
 
 @contextlib.contextmanager
-def servers(brokers=1):
-    with running(Kafka, brokers=brokers, settings=()) as kafka, running(Postgres) as postgres:
-        yield Stage(kafka, postgres)
+def servers(brokers=1, warm_up=100_000):
+    with running(Postgres, settings=DURABLE) as postgres, more_brokers(postgres, brokers, warm_up) as stage:
+        yield stage
+
+
+@contextlib.contextmanager
+def more_brokers(postgres, brokers, warm_up=100_000):
+    """Other brokers, beside the same database."""
+    with running(Kafka, brokers=brokers, settings=()) as kafka:
+        stage = Stage(kafka, postgres)
+        warm(stage, warm_up)
+        yield stage
+
+
+def warm(stage, count):
+    """A broker's first records pay for its compilation: these are counted nowhere."""
+    source, target = stage.topic("warm-source", 4), stage.topic("warm-target", 4)
+    run("fill", bootstrap=stage.kafka.bootstrap, topic=source, kind="event", count=count, target=target)
+    run("raw_loop", bootstrap=stage.kafka.bootstrap, source=source, target=target,
+        group=f"{target}-group", headers="tier")  # fmt: skip
+    stage.drop_topics()
 
 
 __all__ = [
-    "BUILD", "ROOT", "Stage", "finish", "metric_sum", "now_ms", "processor_us", "resident_mib", "run",
-    "servers", "start", "wait_for", "wait_for_metric",
+    "BUILD", "HERE", "ROOT", "Fill", "Stage", "finish", "metric_sum", "now_ms", "processor_us", "resident_mib",
+    "run", "servers", "start", "wait_for", "wait_for_metric",
 ]  # fmt: skip

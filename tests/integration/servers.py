@@ -95,9 +95,12 @@ class Kafka:
 class Postgres:
     SCRIPT = "postgres"
 
-    def __init__(self, folder):
+    def __init__(self, folder, settings=()):
         self.folder = folder
-        run_script(self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid())
+        run_script(
+            self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(),
+            *[argument for setting in settings for argument in ("--set", setting)],
+        )  # fmt: skip
         self.dsn = (folder / "dsn").read_text().strip()
 
     def start(self):

@@ -1,54 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Java's Avro reads our single-object values, and writes the same bytes."""
 
-import fcntl
 import json
-import os
-import pathlib
-import shutil
 import subprocess
-import tempfile
 
 import pytest
 
 import codec_tool
+import java
 from test_interop_fastavro import RECORDS, random_records, single_object
 
 INTEROP = codec_tool.ROOT / "tests/integration/interop"
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "reprise"
 
 
 @pytest.fixture(scope="module")
-def jars():
-    """Java's Avro and a compiler. They stay in the cache, under their name once they are whole."""
-    folder = CACHE / "interop-avro-1.12.0"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / ".interop.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            unfinished = pathlib.Path(tempfile.mkdtemp(prefix=".fetching-interop.", dir=CACHE))
-            # Maven takes the home folder from the system's list of users, whatever HOME says.
-            repository = pathlib.Path.home() / ".m2/repository"
-            subprocess.run(
-                ["mvn", "-B", "-q", "-f", INTEROP / "pom.xml", "dependency:copy-dependencies",
-                 f"-Dmaven.repo.local={repository}", f"-DoutputDirectory={unfinished / 'jars'}"],
-                check=True, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-            (unfinished / "jars").rename(folder)
-            shutil.rmtree(unfinished)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def classpath(jars, tmp_path_factory):
-    out = tmp_path_factory.mktemp("classes")
-    compiler = next(jars.glob("ecj-*.jar"))
-    subprocess.run(
-        ["java", "-jar", compiler, "-17", "-cp", ":".join(map(str, jars.glob("*.jar"))), "-d", out,
-         INTEROP / "AvroInterop.java"],
-        check=True,
-    )  # fmt: skip
-    return f"{out}:{jars}/*"
+def classpath(tmp_path_factory):
+    jars = java.fetch(INTEROP / "pom.xml", "interop-avro-1.12.0")
+    return java.compile(INTEROP / "AvroInterop.java", jars, tmp_path_factory.mktemp("classes"))
 
 
 @pytest.mark.parametrize("name, file", [("FailedTask", "failed_task"), ("DeadLetter", "dead_letter")])

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How late re-invocations come: under a steady load, and when very many are due at once."""
+
+import time
+
+from figures import in_turn
+from stage import finish, now_ms, run, start, wait_for_metric
+
+QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1}
+
+
+def our_lateness(stage, guarantee, load):
+    policy = {"backoff": {"uniform": {"min": f"{load['min']}ms", "max": f"{load['max']}ms"}}}
+    with stage.pipeline(
+        "lateness",
+        guarantee=guarantee,
+        tiers=["1s", "3s", "8s"],  # so that delays of up to 10 s use all of them
+        policies={"load": {"max_attempts": 2, "jitter": "0%", **policy}},
+    ) as pipeline:
+        target, source = pipeline.create_target("t", partitions=4), f"{pipeline.prefix}failed-tasks"
+        pipeline.start("router", "delayer")
+        stage.wait_joined(f"{pipeline.prefix}reprise-router", source, 1)
+        stage.wait_joined(f"{pipeline.prefix}reprise-delayer", f"{pipeline.prefix}retry-1s", 1)
+        return run("load", bootstrap=stage.kafka.bootstrap, topic=source, target=target, **load)
+
+
+def raw_lateness(stage, guarantee, load):
+    source, target = stage.topic("raw-source", 4), stage.topic("raw-target", 4)
+    count = load["rate"] * (load["seconds"] + load["max"] // 1000)
+    loop = start("raw_delay", bootstrap=stage.kafka.bootstrap, source=source, target=target,
+                 group=f"{target}-group", count=count, value=200,
+                 transactional=int(guarantee == "exactly-once"))  # fmt: skip
+    stage.wait_joined(f"{target}-group", source, 1)
+    result = run("load", bootstrap=stage.kafka.bootstrap, topic=source, target=target, raw=1, **load)
+    finish(loop)
+    stage.drop_topics()
+    return result
+
+
+def lateness(stage, figures, options):
+    for guarantee in ("exactly-once", "at-least-once"):
+        for rate in options.rates:
+            load = {"rate": rate, "min": 100, **options.load}
+            for number in range(options.lateness_rounds):
+                ours, raw = in_turn(
+                    number,
+                    lambda: our_lateness(stage, guarantee, load),
+                    lambda: raw_lateness(stage, guarantee, load),
+                )
+                add_lateness(figures, guarantee, rate, ours, raw)
+
+
+def add_lateness(figures, guarantee, rate, ours, raw):
+    label = f"lateness, {guarantee}, {rate:,}/s"
+    for side, who in ((ours, "lost, doubled or early"), (raw, "of the raw loop, lost or doubled")):
+        # The raw loop looks at the clock as we do, but it promises nothing.
+        wrong = side["lost"] + side["doubled"] + (side["early"] if side is ours else 0)
+        figures.add(f"{label}: {who}", "tasks", wrong, goal=0)
+    for name, quantile in QUANTILES.items():
+        at = ours["quantiles"].index(quantile)
+        goal, beside = None, raw["late_ms"][at]
+        if guarantee == "exactly-once" and name in ("p50", "p99"):
+            goal = 0.6
+        if guarantee == "at-least-once" and name == "p99":
+            figures.add(f"{label}: {name} alone", "ms", ours["late_ms"][at], None, 10)
+        figures.add(f"{label}: {name}", "ms", ours["late_ms"][at], beside, goal)
+    figures.add_curve(f"{label}: p50", ours["quantiles"], ours["late_ms"], raw["late_ms"])
+
+
+# A burst
+
+LATER = {"count": 2000, "after_ms": 8000, "spread": 4000}  # tasks due some seconds after the burst
+
+
+def fill_burst(stage, options, topic, target):
+    """Tasks that are due in one and the same second, and some later ones; returns its beginning."""
+    due = now_ms() + 12_000 + options.burst // 20
+    tasks = {"bootstrap": stage.kafka.bootstrap, "topic": topic, "kind": "tier", "target": target,
+             "size": 200}  # fmt: skip
+    run("fill", **tasks, count=options.burst, due=due, spread=1000)
+    run("fill", **tasks, count=LATER["count"], due=due + LATER["after_ms"], spread=LATER["spread"])
+    assert now_ms() < due - 10_000, "too slow a machine: they were due before they waited"
+    return due / 1000
+
+
+def burst_times(stage, target, due):
+    """How long the burst took, and how late the 99th percentile of the later tasks was."""
+    tail, later = stage.tail(target), due + LATER["after_ms"] / 1000
+    late_ms = sorted(1000 * (appended - when) for when, appended in tail if when >= later)
+    assert len(late_ms) == LATER["count"], len(late_ms)
+    last = max(appended for when, appended in tail if when < later)
+    return last - due, late_ms[len(late_ms) * 99 // 100]
+
+
+def our_burst(stage, options):
+    with stage.pipeline("burst", 4) as pipeline:
+        target = pipeline.create_target("t", partitions=4, message_timestamp_type="LogAppendTime")
+        (process,) = pipeline.start("delayer")
+        due = fill_burst(stage, options, f"{pipeline.prefix}retry-10s", target)
+        wait_for_metric([process], "reprise_delayer_settled_total", options.burst + LATER["count"])
+        time.sleep(0.3)
+        return burst_times(stage, target, due)
+
+
+def raw_burst(stage, options):
+    source, target = stage.topic("raw-source", 4), stage.topic("raw-target", 4)
+    loop = start("raw_delay", bootstrap=stage.kafka.bootstrap, source=source, target=target,
+                 group=f"{target}-group", count=options.burst + LATER["count"], value=90)  # fmt: skip
+    due = fill_burst(stage, options, source, target)
+    finish(loop)
+    times = burst_times(stage, target, due)
+    stage.drop_topics()
+    return times
+
+
+def burst(stage, figures, options):
+    label = f"burst, {options.burst:,} tasks due in one second"
+    for number in range(options.burst_rounds):
+        ours, raw = in_turn(
+            number, lambda: our_burst(stage, options), lambda: raw_burst(stage, options)
+        )
+        figures.add(f"{label}: until the last is out", "s", ours[0], raw[0], 1.2)
+        figures.add(f"{label}: p99 of the lateness of tasks due 8 to 12 s later", "ms", ours[1], raw[1])

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A peer: Spring Kafka with @RetryableTopic, tuned (spring/Retrying.java), beside reprise with a handler in
+C (handler.c), on the same broker. Both have handlers that fail each task once and succeed when it comes
+again a second later, and who writes down what they saw in a file of their own."""
+
+import collections
+import contextlib
+import struct
+import subprocess
+import tempfile
+import time
+
+import java
+from figures import in_turn
+from stage import (
+    HERE,
+    Fill,
+    processor_us,
+    resident_mib,
+    run,
+    start,
+    wait_for,
+)
+
+ENTRY = struct.Struct("<IIqqq")  # failures, again, failed_us, again_us, due_ms: as handler.c has it
+PARTITIONS = 8
+DELAY_S = 1
+JARS = "bench-spring-kafka-3.3.10"
+
+
+class Ledger:
+    """What the handlers saw of each task: it outlives those who are killed."""
+
+    def __init__(self, count):
+        self.file = tempfile.NamedTemporaryFile(prefix="reprise-ledger-")
+        self.file.truncate(count * ENTRY.size)
+        self.path, self.count = self.file.name, count
+
+    def entries(self):
+        self.file.seek(0)
+        return list(ENTRY.iter_unpack(self.file.read()))
+
+    def done(self):
+        return sum(again > 0 for _, again, *_ in self.entries())
+
+    def wait(self, count, timeout):
+        """Looks seldom, since to look takes time of the processors that are measured."""
+        wait_for(lambda: self.done() >= count or time.sleep(0.2), f"{count} tasks to come again", timeout)
+
+    def rate(self):
+        """Failures to re-invocations a second. The second that each waits is not counted."""
+        entries = self.entries()
+        begin, end = min(e[2] for e in entries), max(e[3] for e in entries)
+        return self.count / ((end - begin) / 1e6 - DELAY_S)
+
+    def late_ms(self):
+        return sorted(again_us / 1000 - due_ms for _, _, _, again_us, due_ms in self.entries())
+
+
+class Reprise:
+    """Router, delayer and the handler."""
+
+    name = "reprise"
+
+    def __init__(self, stage, pipeline, ledger):
+        prefix = pipeline.prefix
+        self.stage, self.pipeline, self.ledger = stage, pipeline, ledger
+        self.work, self.published = (
+            pipeline.create_target(name, partitions=PARTITIONS) for name in ("work", "again")
+        )
+        self.groups = [(f"{prefix}handler", self.work), (f"{prefix}reprise-router", f"{prefix}failed-tasks"),
+                       (f"{prefix}reprise-delayer", f"{prefix}retry-1s")]  # fmt: skip
+
+    def start(self):
+        began = time.monotonic()
+        self.handler = start(
+            "handler", bootstrap=self.stage.kafka.bootstrap, group=self.groups[0][0], work=self.work,
+            again=self.published, source=f"{self.work},{self.published}", ledger=self.ledger.path,
+            failures=f"{self.pipeline.prefix}failed-tasks", count=self.ledger.count,
+        )  # fmt: skip
+        self.services = self.pipeline.start("router", "delayer")
+        for group, topic in self.groups:
+            self.stage.wait_joined(group, topic, 1)
+        return time.monotonic() - began
+
+    def pids(self):
+        return [self.handler.pid, *(s.process.pid for s in self.services)]
+
+    def kill(self):
+        """The handler stays: what is ours is killed."""
+        for service in self.services:
+            service.kill()
+        for service in self.services:
+            service.start()
+
+    def stop(self):
+        self.handler.kill()
+        self.handler.wait()
+
+
+class Spring:
+    name = "Spring"
+
+    def __init__(self, stage, classpath, ledger):
+        self.stage, self.ledger, self.classpath = stage, ledger, classpath
+        self.work = stage.topic("spring-work", PARTITIONS)
+        self.published = f"{self.work}.retry"
+        self.group = f"{self.work}-group"
+
+    def start(self):
+        began = time.monotonic()
+        settings = {"bootstrap": self.stage.kafka.bootstrap, "group": self.group, "work": self.work,
+                    "ledger": self.ledger.path, "partitions": PARTITIONS, "concurrency": PARTITIONS}  # fmt: skip
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", "java", "-Xmx512m",
+             *(f"-D{name}={value}" for name, value in settings.items()), "-cp", self.classpath, "Retrying"],
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.stage.wait_joined(self.group, self.work, PARTITIONS)
+        self.stage.wait_joined(f"{self.group}.retry", self.published, PARTITIONS)
+        return time.monotonic() - began
+
+    def pids(self):
+        return [self.process.pid]
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.start()
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def published_twice(stage, topic):
+    """How many records more than tasks there are in the topic of the re-invocations."""
+    reader, keys = stage.reader(), collections.Counter()
+    for low, _, read in stage.partitions(reader, topic):
+        keys.update(message.key() for message in read(low))
+    reader.close()
+    return sum(n - 1 for n in keys.values())
+
+
+@contextlib.contextmanager
+def ours(stage, count):
+    policies = {"default": {"max_attempts": 3, "backoff": {"fixed": f"{DELAY_S}s"}, "jitter": "0%"}}
+    with stage.pipeline("peer", PARTITIONS, policies=policies) as pipeline:
+        side = Reprise(stage, pipeline, Ledger(count))
+        try:
+            yield side
+        finally:
+            side.stop()
+
+
+@contextlib.contextmanager
+def springs(stage, count, classpath):
+    side = Spring(stage, classpath, Ledger(count))
+    try:
+        yield side
+    finally:
+        side.stop()
+        stage.drop_topics()
+
+
+def throughput(stage, side):
+    """Of a backlog of tasks that all fail; and what it took."""
+    began = side.start()
+    idle = sum(map(resident_mib, side.pids()))
+    fill = Fill(bootstrap=stage.kafka.bootstrap, topic=side.work, kind="event", count=side.ledger.count)
+    before = sum(map(processor_us, side.pids()))
+    fill.release()
+    side.ledger.wait(side.ledger.count, 900)
+    used = sum(map(processor_us, side.pids())) - before
+    resident = sum(map(resident_mib, side.pids()))
+    return {"rate": side.ledger.rate(), "processor": used / side.ledger.count, "start": began,
+            "idle": idle, "resident": resident}  # fmt: skip
+
+
+def steady(stage, side, rate):
+    """Lateness under a steady load, when the first second is over."""
+    side.start()
+    run("fill", bootstrap=stage.kafka.bootstrap, topic=side.work, kind="event", count=side.ledger.count,
+        rate=rate)  # fmt: skip
+    side.ledger.wait(side.ledger.count, 120)
+    late = side.ledger.late_ms()
+    return {"p50": late[len(late) // 2], "p99": late[len(late) * 99 // 100]}
+
+
+def killed(stage, side):
+    """SIGKILL when about half of the backlog is done."""
+    side.start()
+    Fill(bootstrap=stage.kafka.bootstrap, topic=side.work, kind="event", count=side.ledger.count).release()
+    side.ledger.wait(side.ledger.count // 2, 900)
+    side.kill()
+    side.ledger.wait(side.ledger.count, 900)
+    handled = sum(max(0, again - 1) for _, again, *_ in side.ledger.entries())
+    return {"published": published_twice(stage, side.published), "handled": handled}
+
+
+def peer(stage, figures, options):
+    jars = java.fetch(HERE / "spring/pom.xml", JARS)
+    with tempfile.TemporaryDirectory(prefix="reprise-spring-") as out:
+        classpath = java.compile(HERE / "spring/Retrying.java", jars, out)
+
+        def both(number, count, measure):
+            def of(side):
+                with side as open_side:
+                    return measure(stage, open_side)
+
+            return in_turn(
+                number,
+                lambda: of(ours(stage, count)),
+                lambda: of(springs(stage, count, classpath)),
+            )
+
+        compare(figures, options, both)
+
+
+def compare(figures, options, both):
+    label = "peer, Spring Kafka"
+    for number in range(options.peer_rounds):
+        mine, theirs = both(number, options.peer_count, throughput)
+        figures.add(f"{label}: failures to re-invocations", "tasks/s", mine["rate"], theirs["rate"], 10,
+                    "higher")  # fmt: skip
+        figures.add(f"{label}: processor, handlers included", "us/task", mine["processor"],
+                    theirs["processor"], 0.1)  # fmt: skip
+        figures.add(f"{label}: start, until all partitions are assigned", "s", mine["start"], theirs["start"])
+        figures.add(f"{label}: resident, idle", "MiB", mine["idle"], theirs["idle"])
+        figures.add(f"{label}: resident, after the backlog", "MiB", mine["resident"], theirs["resident"])
+    for rate in options.peer_rates:
+        mine, theirs = both(0, rate * options.peer_seconds, lambda *a: steady(*a, rate))
+        for quantile in ("p50", "p99"):
+            figures.add(f"{label}: lateness at {rate:,}/s: {quantile}", "ms", mine[quantile], theirs[quantile])
+    mine, theirs = both(0, options.peer_count, killed)
+    what = f"{label}: SIGKILL in the middle of {options.peer_count:,} tasks"
+    figures.add(f"{what}: re-invocations published twice", "tasks", mine["published"], goal=0)
+    figures.add(f"{what}: those of Spring", "tasks", theirs["published"])
+    figures.add(f"{what}: re-invocations handled twice", "tasks", mine["handled"], goal=0)
+    figures.add(f"{what}: those of Spring, whose handler is in the same process", "tasks", theirs["handled"])

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Router and delayer beside bare loops, by size, workers, partitions and brokers; a transaction's cost.
+
+A backlog is written in one transaction while who reads it has joined and waits; then it is committed.
+So start-up, rebalances and the first connections are in no figure, and both sides meet the same batches,
+just written. Throughput is counted from the first to the last append at the destination, as the broker
+stamps them; processor time from the commit of the backlog on."""
+
+from figures import in_turn
+from stage import Fill, finish, more_brokers, now_ms, processor_us, run, start, wait_for_metric
+
+CORES = 2
+POLICIES = {"default": {"max_attempts": 9, "backoff": {"fixed": "1h"}, "jitter": "0%"}}
+
+
+def rates(stage, count, target, processor, broker):
+    """Records a second, and microseconds a record of ours and of the broker."""
+    begin, end = stage.appended(target)
+    return count / (end - begin), processor / count, broker / count
+
+
+def our_rate(stage, pipeline, service, metric, backlog, workers, target):
+    (process,) = pipeline.start(service)
+    stage.wait_joined(f"{pipeline.prefix}reprise-{service}", backlog["topic"], workers)
+    fill = Fill(bootstrap=stage.kafka.bootstrap, **backlog)
+    before, broker = processor_us(process.process.pid), stage.broker_us()
+    fill.release()
+    wait_for_metric([process], metric, backlog["count"])
+    processor, broker = processor_us(process.process.pid) - before, stage.broker_us() - broker
+    assert process.stop() == 0
+    return rates(stage, backlog["count"], target, processor, broker)
+
+
+def raw_rate(stage, backlog, workers, headers, partitions, value=100_000_000):
+    """Of the bare loop, a process for each worker."""
+    source, target = (stage.topic(name, partitions) for name in ("raw-source", "raw-target"))
+    group = f"{target}-group"
+    loops = [
+        start(
+            "raw_loop", bootstrap=stage.kafka.bootstrap, source=source, target=target, id=i,
+            group=group, headers=headers, value=value,
+        )
+        for i in range(workers)
+    ]  # fmt: skip
+    stage.wait_joined(group, source, workers)
+    fill = Fill(bootstrap=stage.kafka.bootstrap, **{**backlog, "topic": source})
+    before, broker = sum(processor_us(loop.pid) for loop in loops), stage.broker_us()
+    fill.release()
+    done = [finish(loop) for loop in loops]
+    broker = stage.broker_us() - broker
+    assert sum(d["records"] for d in done) == backlog["count"], done
+    return rates(stage, backlog["count"], target, sum(d["cpu_us"] for d in done) - before, broker)
+
+
+def add_rates(figures, label, what, ours, raw, goal):
+    figures.add(f"{label}: throughput", f"{what}s/s", ours[0], raw[0], goal, "higher")
+    figures.add(f"{label}: processor", f"us/{what}", ours[1], raw[1])
+    figures.add(f"{label}: the broker's processor", f"us/{what}", ours[2], raw[2])
+
+
+def router(stage, figures, options):
+    for size in options.sizes:
+        for workers in (1, CORES):
+            label = f"router, {size} B, {workers} worker{'s' if workers > 1 else ''}"
+            for number in range(options.rounds):
+                router_round(stage, figures, options.count, number, label, size, workers)
+
+
+def router_round(stage, figures, count, number, label, size=200, workers=1, partitions=8, goal=0.9):
+    with stage.pipeline(
+        "router", partitions, policies=POLICIES, router={"workers": workers}
+    ) as pipeline:
+        backlog = {"topic": f"{pipeline.prefix}failed-tasks", "kind": "event", "count": count,
+                   "size": size, "target": pipeline.create_target("t")}  # fmt: skip
+        ours, raw = in_turn(
+            number,
+            lambda: our_rate(stage, pipeline, "router", "reprise_router_events_total", backlog,
+                             workers, f"{pipeline.prefix}retry-60s"),
+            lambda: raw_rate(stage, backlog, workers, "tier", partitions),
+        )  # fmt: skip
+    add_rates(figures, label, "event", ours, raw, goal)
+
+
+def delayer(stage, figures, options):
+    for size in options.sizes:
+        label = f"delayer, {size} B, a backlog that is due"
+        for number in range(options.rounds):
+            delayer_round(stage, figures, options.count, number, label, size)
+
+
+def delayer_round(stage, figures, count, number, label, size=200, partitions=8, goal=0.85):
+    with stage.pipeline("delayer", partitions) as pipeline:
+        target = pipeline.create_target("t", partitions=partitions,
+                                        message_timestamp_type="LogAppendTime")  # fmt: skip
+        backlog = {"topic": f"{pipeline.prefix}retry-1s", "kind": "tier", "count": count, "size": size,
+                   "target": target, "due": now_ms() - 60_000}  # fmt: skip
+        payload = run("fill", bootstrap=stage.kafka.bootstrap, **{**backlog, "count": 0})["payload"]
+        ours, raw = in_turn(
+            number,
+            lambda: our_rate(stage, pipeline, "delayer", "reprise_delayer_settled_total", backlog, 1,
+                             target),
+            lambda: raw_rate(stage, backlog, 1, "target", partitions, payload),
+        )  # fmt: skip
+    add_rates(figures, label, "task", ours, raw, goal)
+
+
+def scale(stage, figures, options):
+    for workers in (1, 2, 4):
+        for partitions in (4, 16, 64):
+            label = f"scale, router, 200 B, workers: {workers}, partitions: {partitions}"
+            router_round(stage, figures, options.count // 2, 0, label, 200, workers, partitions, None)
+
+
+def transaction(stage, figures, options):
+    transaction_costs(stage, figures, options, "1 broker")
+    with more_brokers(stage.postgres, 3, options.warm_up) as replicated:
+        transaction_costs(replicated, figures, options, "3 brokers")
+        for number in range(options.rounds):
+            router_round(replicated, figures, options.count // 2, number, "router, 200 B, 3 brokers")
+            delayer_round(replicated, figures, options.count // 2, number, "delayer, 200 B, 3 brokers")
+
+
+def transaction_costs(stage, figures, options, label):
+    for batch in (1, 100, 1000):
+        source, target = stage.topic("raw-source", 1), stage.topic("raw-target", 1)
+        took = run("raw_transaction", bootstrap=stage.kafka.bootstrap, source=source, target=target,
+                   group=f"{target}-group", batch=batch,
+                   count=options.transactions // (5 if batch > 100 else 1))  # fmt: skip
+        for quantile in ("p50", "p99"):
+            figures.add(f"a transaction of {batch:,} records of 200 B, {label}: {quantile}", "ms",
+                        took[quantile])  # fmt: skip
+    stage.drop_topics()
