@@ -2,7 +2,7 @@
 /* Fills a topic: with events for the router (kind=event), with tier records for the delayer
  * (kind=tier) or with dead letters for the archiver (kind=letter), `size` bytes each.
  *   bootstrap= topic= kind= count= size= target= [due=MS] [spread=MS] [type=work] [hold=1]
- *   [rate=] a second, as fast as it goes without
+ *   [rate=] a second, as fast as it goes without; [first=] the number of the first task
  * With hold=1 all is one transaction, which is committed when a line comes on standard input: those
  * who wait at the topic's end then find all of it at once. */
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 struct fill {
     const char *topic, *target, *type;
     char kind;
-    long count, size, rate;
+    long count, size, rate, first;
     int64_t due_ms, spread_ms;
     rd_kafka_t *rk;
     char *payload;
@@ -144,6 +144,7 @@ int main(int argc, char **argv)
         .count = bench_number(argv, "count", NULL),
         .size = bench_number(argv, "size", "200"),
         .rate = bench_number(argv, "rate", "0"),
+        .first = bench_number(argv, "first", "0"),
         .due_ms = bench_number(argv, "due", "0"),
         .spread_ms = bench_number(argv, "spread", "0"),
     };
@@ -158,7 +159,7 @@ int main(int argc, char **argv)
     int64_t begun_mono_us = rp_mono_us();
     for (long i = 0; i < f.count; i++) {
         wait_for_turn(&f, begun_mono_us, i);
-        (void)snprintf(id, sizeof id, "7b0e1c52-33a1-4a5e-9f00-%012ld", i);
+        (void)snprintf(id, sizeof id, "7b0e1c52-33a1-4a5e-9f00-%012ld", f.first + i);
         encode(&f, id, payload);
         send_one(&f, id, i);
     }

@@ -29,16 +29,23 @@ JARS = "bench-spring-kafka-3.3.10"
 
 
 class Ledger:
-    """What the handlers saw of each task: it outlives those who are killed."""
+    """What the handlers saw of each task: it outlives those who are killed. The first tasks warm up."""
 
-    def __init__(self, count):
+    def __init__(self, count, warm_up):
         self.file = tempfile.NamedTemporaryFile(prefix="reprise-ledger-")
-        self.file.truncate(count * ENTRY.size)
-        self.path, self.count = self.file.name, count
+        self.count, self.warm_up, self.size = count, warm_up, count + warm_up
+        self.file.truncate(self.size * ENTRY.size)
+        self.path = self.file.name
 
     def entries(self):
-        self.file.seek(0)
+        """Of the tasks that count."""
+        self.file.seek(self.warm_up * ENTRY.size)
         return list(ENTRY.iter_unpack(self.file.read()))
+
+    def warm(self):
+        self.file.seek(0)
+        entries = ENTRY.iter_unpack(self.file.read(self.warm_up * ENTRY.size))
+        return all(again > 0 for _, again, *_ in entries)
 
     def done(self):
         return sum(again > 0 for _, again, *_ in self.entries())
@@ -76,12 +83,15 @@ class Reprise:
         self.handler = start(
             "handler", bootstrap=self.stage.kafka.bootstrap, group=self.groups[0][0], work=self.work,
             again=self.published, source=f"{self.work},{self.published}", ledger=self.ledger.path,
-            failures=f"{self.pipeline.prefix}failed-tasks", count=self.ledger.count,
+            failures=f"{self.pipeline.prefix}failed-tasks", count=self.ledger.size,
         )  # fmt: skip
         self.services = self.pipeline.start("router", "delayer")
+        self.wait_joined()
+        return time.monotonic() - began
+
+    def wait_joined(self):
         for group, topic in self.groups:
             self.stage.wait_joined(group, topic, 1)
-        return time.monotonic() - began
 
     def pids(self):
         return [self.handler.pid, *(s.process.pid for s in self.services)]
@@ -90,6 +100,7 @@ class Reprise:
         """The handler stays: what is ours is killed."""
         for service in self.services:
             service.kill()
+        self.killed_at = self.ledger.done()
         for service in self.services:
             service.start()
 
@@ -126,6 +137,7 @@ class Spring:
     def kill(self):
         self.process.kill()
         self.process.wait()
+        self.killed_at = self.ledger.done()
         self.start()
 
     def stop(self):
@@ -143,10 +155,10 @@ def published_twice(stage, topic):
 
 
 @contextlib.contextmanager
-def ours(stage, count):
+def ours(stage, count, warm_up):
     policies = {"default": {"max_attempts": 3, "backoff": {"fixed": f"{DELAY_S}s"}, "jitter": "0%"}}
     with stage.pipeline("peer", PARTITIONS, policies=policies) as pipeline:
-        side = Reprise(stage, pipeline, Ledger(count))
+        side = Reprise(stage, pipeline, Ledger(count, warm_up))
         try:
             yield side
         finally:
@@ -154,8 +166,8 @@ def ours(stage, count):
 
 
 @contextlib.contextmanager
-def springs(stage, count, classpath):
-    side = Spring(stage, classpath, Ledger(count))
+def springs(stage, count, warm_up, classpath):
+    side = Spring(stage, classpath, Ledger(count, warm_up))
     try:
         yield side
     finally:
@@ -163,11 +175,24 @@ def springs(stage, count, classpath):
         stage.drop_topics()
 
 
+def tasks_of(stage, side):
+    """Those that count, as arguments of a fill."""
+    return {"bootstrap": stage.kafka.bootstrap, "topic": side.work, "kind": "event",
+            "count": side.ledger.count, "first": side.ledger.warm_up}  # fmt: skip
+
+
+def warm_up(stage, side):
+    """Java compiles what has run for a while: that is nobody's speed."""
+    run("fill", **tasks_of(stage, side) | {"count": side.ledger.warm_up, "first": 0})
+    wait_for(lambda: side.ledger.warm() or time.sleep(0.2), "the first tasks to come again", 900)
+
+
 def throughput(stage, side):
     """Of a backlog of tasks that all fail; and what it took."""
     began = side.start()
     idle = sum(map(resident_mib, side.pids()))
-    fill = Fill(bootstrap=stage.kafka.bootstrap, topic=side.work, kind="event", count=side.ledger.count)
+    warm_up(stage, side)
+    fill = Fill(**tasks_of(stage, side))
     before = sum(map(processor_us, side.pids()))
     fill.release()
     side.ledger.wait(side.ledger.count, 900)
@@ -178,22 +203,25 @@ def throughput(stage, side):
 
 
 def steady(stage, side, rate):
-    """Lateness under a steady load, when the first second is over."""
+    """Lateness under a steady load."""
     side.start()
-    run("fill", bootstrap=stage.kafka.bootstrap, topic=side.work, kind="event", count=side.ledger.count,
-        rate=rate)  # fmt: skip
-    side.ledger.wait(side.ledger.count, 120)
+    warm_up(stage, side)
+    run("fill", **tasks_of(stage, side), rate=rate)
+    side.ledger.wait(side.ledger.count, 300)
     late = side.ledger.late_ms()
     return {"p50": late[len(late) // 2], "p99": late[len(late) * 99 // 100]}
 
 
 def killed(stage, side):
-    """SIGKILL when about half of the backlog is done."""
+    """SIGKILL while a backlog is under way: some of it has come again, and some has not."""
     side.start()
-    Fill(bootstrap=stage.kafka.bootstrap, topic=side.work, kind="event", count=side.ledger.count).release()
-    side.ledger.wait(side.ledger.count // 2, 900)
+    warm_up(stage, side)
+    Fill(**tasks_of(stage, side)).release()
+    wait_for(lambda: side.ledger.done() > side.ledger.count // 10, "tasks to come again", 900)
     side.kill()
+    assert side.killed_at < side.ledger.count, "killed when all was done"
     side.ledger.wait(side.ledger.count, 900)
+    time.sleep(DELAY_S + 2)  # what is doubled may come last
     handled = sum(max(0, again - 1) for _, again, *_ in side.ledger.entries())
     return {"published": published_twice(stage, side.published), "handled": handled}
 
@@ -210,8 +238,8 @@ def peer(stage, figures, options):
 
             return in_turn(
                 number,
-                lambda: of(ours(stage, count)),
-                lambda: of(springs(stage, count, classpath)),
+                lambda: of(ours(stage, count, options.peer_warm_up)),
+                lambda: of(springs(stage, count, options.peer_warm_up, classpath)),
             )
 
         compare(figures, options, both)

@@ -26,6 +26,7 @@ import org.springframework.kafka.core.DefaultKafkaConsumerFactory;
 import org.springframework.kafka.core.DefaultKafkaProducerFactory;
 import org.springframework.kafka.core.KafkaAdmin;
 import org.springframework.kafka.core.KafkaTemplate;
+import org.springframework.kafka.listener.ContainerProperties;
 import org.springframework.kafka.listener.DeadLetterPublishingRecoverer.HeaderNames.HeadersToAdd;
 import org.springframework.kafka.listener.DefaultErrorHandler;
 import org.springframework.kafka.retrytopic.DltStrategy;
@@ -118,12 +119,18 @@ public class Retrying extends RetryTopicConfigurationSupport {
         config.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         config.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
         config.put(ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, 20); // a seek back to a retry that was not due waits so long
-        config.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 500);
+        // After a failure the container polls once for nothing, for as long as a poll may take, while records
+        // of the same poll wait. With one at a time none does; they are fetched many at a time all the same.
+        config.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 1);
         config.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 6000);
         config.put(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, 2000);
         var factory = new ConcurrentKafkaListenerContainerFactory<String, byte[]>();
         factory.setConsumerFactory(new DefaultKafkaConsumerFactory<>(config));
-        factory.getContainerProperties().setPollTimeout(20);
+        var container = factory.getContainerProperties();
+        container.setPollTimeout(20);
+        container.setAckMode(ContainerProperties.AckMode.COUNT_TIME); // else each record is committed by itself
+        container.setAckCount(500);
+        container.setAckTime(500);
         return factory;
     }
 
