@@ -18,8 +18,13 @@ Delivery = collections.namedtuple(
 Event = collections.namedtuple("Event", "partition offset key value task")
 # A record of dead-letter: its DeadLetter as a dict.
 Letter = collections.namedtuple("Letter", "partition offset key letter")
+# A dead letter that a replay job took: its place in dead-letter, and whether the job says it sent it.
+Item = collections.namedtuple("Item", "task_id place sent")
+# A replay job at the end, as the database has it. `to`: target (the task again) or router (its event).
+Replay = collections.namedtuple("Replay", "job to state items")
 
 NAMES = ("reprise-task-id", "reprise-attempt", "reprise-due", "reprise-first-failed-at")
+ENDED_JOBS = ("done", "cancelled", "stopped")
 TASK_COLUMNS = {
     "task_id": "task_id", "task_type": "task_type", "target": "target", "key": "task_key",
     "payload": "payload", "attempt": "attempt", "source": "source",
@@ -37,6 +42,7 @@ class Plan:
     headers: list  # (name, value), without reprise's own
     min_delay_ms: int = 0
     succeeds_at: int | None = None  # the attempt that does not fail
+    revives_at: int | None = None  # of a dead task: the attempt of a replay that does not fail
     reason: str | None = None  # or the dead letter's
     attempts: int | None = None  # executions behind the dead letter
 
@@ -53,6 +59,7 @@ class History:
     ahead: list = dataclasses.field(default_factory=list)
     # Places (topic, partition, offset) of what a reader was given while the history was made.
     seen: set = dataclasses.field(default_factory=set)
+    replays: list = dataclasses.field(default_factory=list)
 
 
 def text_of(headers, name):
@@ -73,12 +80,22 @@ def pairs(task):
     return [(h["key"], h["value"]) for h in task["headers"]]
 
 
+def own_headers(task):
+    return [(name, value) for name, value in pairs(task) if not name.startswith("reprise-")]
+
+
+def succeeds(plan, replay, attempt):
+    """Whether this execution is the one that does not fail."""
+    first = plan.succeeds_at if replay is None else plan.revives_at
+    return first is not None and attempt >= first
+
+
 def judge(history):
     """All faults of the history, worst rules first."""
     judge = Judge(history)
     for rule in (
         judge.outcomes, judge.attempts, judge.contents, judge.times, judge.ends, judge.letters,
-        judge.archive, judge.readers,
+        judge.archive, judge.readers, judge.replays,
     ):  # fmt: skip
         rule()
     return judge.faults
@@ -99,6 +116,17 @@ class Judge:
             self.sent[self.key_of(delivery.headers, attempt - 1)].append(delivery)
         for letter in history.letters:
             self.buried[self.key_of_letter(letter.letter)].append(letter)
+        self.places = {(letter.partition, letter.offset): letter for letter in history.letters}
+        # What jobs sent: by (task id, job) the attempt that the dead letter was about
+        self.replayed = {}
+        # The same where it went to the target: as if the job had said that the attempt failed
+        self.asked = set()
+        for job in history.replays:
+            for item in [item for item in job.items if item.sent and item.place in self.places]:
+                task = self.places[item.place].letter["task"]
+                self.replayed[task["task_id"], job.job] = task["attempt"]
+                if job.to == "target":
+                    self.asked.add((task["task_id"], job.job, task["attempt"]))
 
     def say(self, rule, task_id, text):
         self.faults.append(Fault(rule, task_id, text))
@@ -122,10 +150,12 @@ class Judge:
 
     def outcomes(self):
         """Each event has exactly one outcome; nothing comes of nothing."""
-        for key in self.said.keys() | self.sent.keys() | self.buried.keys():
+        for key in self.said.keys() | self.asked | self.sent.keys() | self.buried.keys():
             sent, buried = len(self.sent.get(key, ())), len(self.buried.get(key, ()))
             what = f"attempt {key[2]}: {sent} re-invocations, {buried} dead letters"
-            if key not in self.said:
+            if key[1] is not None:
+                what += f" in replay {key[1]}"
+            if key not in self.said and key not in self.asked:
                 self.say("attempt", key[0], f"no event said so, {what}")
             elif sent + buried == 0:
                 self.say("lost", key[0], what)
@@ -139,7 +169,11 @@ class Judge:
             if attempt > 0:
                 failed[task_id, replay].add(attempt)
         for (task_id, replay), attempts in failed.items():
-            if replay is None and attempts != set(range(1, max(attempts) + 1)):
+            first = 1
+            if replay is not None:
+                first = self.replayed.get((task_id, replay), 0)
+                first += (task_id, replay, first) in self.asked
+            if attempts != set(range(first, max(attempts) + 1)):
                 self.say("attempt", task_id, f"attempts that failed: {sorted(attempts)}")
 
     def contents(self):
@@ -170,36 +204,40 @@ class Judge:
             plan = self.history.plans.get(key[0])
             for d in deliveries:
                 due = number_of(d.headers, "reprise-due")
-                if due is None or said is None or plan is None:
+                if due is None or plan is None:
                     continue  # told by another rule
-                failed_at = min(event.task["failed_at"] for event in said)
                 first = number_of(d.headers, "reprise-first-failed-at")
-                before = self.said.get((key[0], key[1], 1))
-                if due < failed_at + plan.min_delay_ms:
-                    self.say("early", key[0], f"attempt {key[2]} due {due - failed_at} ms after it")
+                before = self.said.get((key[0], None, 1))
+                if said is not None:
+                    failed_at = min(event.task["failed_at"] for event in said)
+                    if due < failed_at + plan.min_delay_ms:
+                        self.say("early", key[0], f"attempt {key[2]} due {due - failed_at} ms after it")
                 if d.received_ms is not None and d.received_ms < due - self.ahead_at(d.received_ms):
                     self.say("early", key[0], f"attempt {key[2]}: {due - d.received_ms} ms")
-                if key[1] is None and before and first != before[0].task["failed_at"]:
+                if before and first != before[0].task["failed_at"]:
                     self.say("altered", key[0], f"first-failed-at: {first}")
 
     def ends(self):
-        """Every task ends as planned, once."""
+        """Every task ends as planned, once, and once more in each replay that sent it."""
         ended = collections.defaultdict(list)
         for (task_id, replay, attempt), sent in self.sent.items():
             plan = self.history.plans.get(task_id)
-            if plan and replay is None and plan.succeeds_at == attempt + 1:
-                ended[task_id] += ["success"] * len(sent)
+            if plan and succeeds(plan, replay, attempt + 1):
+                ended[task_id, replay] += ["success"] * len(sent)
         for (task_id, replay, _), buried in self.buried.items():
-            if replay is None:
-                ended[task_id] += [b.letter["reason"] for b in buried]
+            ended[task_id, replay] += [b.letter["reason"] for b in buried]
         for task_id, plan in self.history.plans.items():
-            wanted = plan.reason or "success"
-            if ended[task_id] != [wanted]:
-                self.say("end", task_id, f"{ended[task_id] or 'none'} for {wanted}")
+            wanted, ends = plan.reason or "success", ended[task_id, None]
+            if ends != [wanted]:
+                self.say("end", task_id, f"{ends or 'none'} for {wanted}")
+        for task_id, job in self.replayed:
+            ends, plan = ended[task_id, job], self.history.plans.get(task_id)
+            if len(ends) != 1 or plan is None or ends[0] not in ("success", plan.reason):
+                self.say("end", task_id, f"{ends or 'none'} in replay {job}")
 
     def letters(self):
         """A dead letter has its event as it came, and says how often it was tried."""
-        for (task_id, _, _), letters in self.buried.items():
+        for (task_id, replay, attempt), letters in self.buried.items():
             plan = self.history.plans.get(task_id)
             for l in letters:
                 key = self.key_of_letter(l.letter)
@@ -207,8 +245,9 @@ class Judge:
                 shrunk = l.letter["reason"] == "OVERSIZED"
                 if l.letter["task"] not in said and not shrunk:
                     self.say("altered", task_id, "the dead letter's task is not its event")
-                if plan and plan.attempts is not None and l.letter["attempts"] != plan.attempts:
-                    self.say("attempt", task_id, f"{l.letter['attempts']} for {plan.attempts}")
+                wanted = plan and (plan.attempts if replay is None else attempt)
+                if wanted is not None and l.letter["attempts"] != wanted:
+                    self.say("attempt", task_id, f"{l.letter['attempts']} for {wanted}")
 
     def archive(self):
         """The archive has each dead letter once, as it is, and knows how far it has come."""
@@ -227,6 +266,41 @@ class Judge:
                 self.say("archive", task_id, "the archive's offset is behind its rows")
         for (partition, offset), extra in rows.items():
             self.say("archive", extra[0]["task_id"], f"no dead letter at {partition}@{offset}")
+
+    def replays(self):
+        """A job ends, and sends each of its dead letters once; two never have the same one."""
+        takers = collections.defaultdict(list)
+        for job in self.history.replays:
+            if job.state not in ENDED_JOBS:
+                self.say("replay", None, f"{job.job} is {job.state}")
+            for item in job.items:
+                if item.place not in self.places:
+                    self.say("replay", item.task_id, f"{job.job}: no dead letter at {item.place}")
+                elif item.sent:
+                    takers[item.place].append(job.job)
+                    self.events_of(job, item)
+        for place, jobs in takers.items():
+            if len(jobs) > 1:
+                task_id = self.places[place].letter["task"]["task_id"]
+                self.say("doubled", task_id, f"replayed by {jobs}")
+        for task_id, job in {key[:2] for key in self.said.keys() | self.sent.keys() if key[1]}:
+            if (task_id, job) not in self.replayed:
+                self.say("replay", task_id, f"{job} did not send it")
+
+    def events_of(self, job, item):
+        """What goes to the router goes there once, as it was."""
+        letter = self.places[item.place].letter
+        key = letter["task"]["task_id"], job.job, letter["task"]["attempt"]
+        said = [event.task for event in self.said.get(key, ())]
+        wanted = 1 if job.to == "router" else 0
+        if len(said) != wanted:
+            rule = "lost" if len(said) < wanted else "doubled"
+            self.say(rule, key[0], f"{len(said)} events of replay {job.job} for {wanted}")
+        for task in said[:wanted]:
+            if {**task, "headers": own_headers(task)} != {
+                **letter["task"], "headers": own_headers(letter["task"])
+            }:  # fmt: skip
+                self.say("altered", key[0], f"the event of replay {job.job}")
 
     def readers(self):
         """What a read_committed reader was given stays."""
@@ -254,3 +328,5 @@ def differences(row, letter):
             yield column, f"{row[column]!r} for {task[name]!r}"
     if list(zip(row["header_keys"], row["header_values"])) != pairs(task):
         yield "headers", f"{row['header_keys']}"
+    if row["replay_job"] != replay_of(pairs(task)):
+        yield "replay_job", f"{row['replay_job']!r}"

@@ -30,7 +30,13 @@ class Cluster(servers.Kafka):
         )
 
     def start_broker(self, n):
-        servers.run_script(self.SCRIPT, "start", "--dir", self.folder, "--broker", n)
+        """On a loaded machine it may take longer than the script waits."""
+        for last in (False, False, True):
+            try:
+                return servers.run_script(self.SCRIPT, "start", "--dir", self.folder, "--broker", n)
+            except RuntimeError:
+                if last:
+                    raise
 
     def controller(self):
         """The leader of the metadata's quorum. The client does not tell, so DescribeQuorum is asked

@@ -8,6 +8,7 @@ import signal
 import psycopg
 from cluster import library_of_faketime, transactional_id
 from relay import END_TXN, TXN_OFFSET_COMMIT, Rule, Trap
+from replays import replay
 
 # What may come out of a service's stop, beside 0: a drain that was abandoned, since the brokers or
 # the database were away meanwhile.
@@ -88,9 +89,10 @@ def slow_network(h):
 
 def lose_answer(h):
     """A transaction's commit, or its offsets, whose outcome the service does not learn: at once, after
-    a while, or never on this connection."""
+    a while, or never on this connection. Whether it was done is another choice."""
     service = h.choose("router", "delayer")
-    trap = Trap(h.rng.choice([END_TXN, END_TXN, TXN_OFFSET_COMMIT]), service.process.pid)
+    api_key = h.rng.choice([END_TXN, END_TXN, TXN_OFFSET_COMMIT])
+    trap = Trap(api_key, service.process.pid, lost=h.rng.random() < 0.5)
     h.relay.traps.append(trap)
     yield h.unless(trap.done.is_set, 10)
     yield h.rng.choice([0, h.rng.uniform(1, 5), 24])
@@ -243,4 +245,5 @@ FAULTS = {
     fill_disk: (3, "disk"),
     step_clock: (3, "services"),
     change_tiers: (1, "services"),
+    replay: (8, None),
 }

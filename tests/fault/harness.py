@@ -13,6 +13,7 @@ from cluster import library_of_faketime
 from faults import FAULTS, fill_disk, step_clock
 from load import POLICIES, Load
 from pipeline import Pipeline, now_ms
+from replays import Replays
 
 TIERS = [
     {"tiers": ["1s", "3s"], "tiers_retired": ["2s", "5s"]},
@@ -45,6 +46,7 @@ class Harness:
         relay.pids = self.pids
         self.spill = self.mount()
         self.load = Load(self.pipeline, self.rng)
+        self.replays = Replays(self.pipeline)
         for name, count in WORKERS.items():
             for _ in range(count):
                 service = self.pipeline.add(name)
@@ -62,6 +64,7 @@ class Harness:
 
     def close(self):
         self.relay.heal()
+        self.replays.close()
         faults = self.pipeline.close()
         if self.spill is not None:
             subprocess.run(["umount", "-l", self.spill], stdin=subprocess.DEVNULL)
@@ -74,7 +77,8 @@ class Harness:
     now_ms = staticmethod(now_ms)
 
     def pids(self):
-        return [s.process.pid for s in list(self.pipeline.services) if s.running()]
+        services = [s.process.pid for s in list(self.pipeline.services) if s.running()]
+        return services + self.replays.pids()
 
     def running(self):
         return [s for s in self.pipeline.services if s.running() and s not in self.victims]
@@ -190,14 +194,27 @@ class Harness:
         for service in waiting:
             self.complain(f"{service.label} not ready in {READY_S} s: {service.get('/readyz')[1]}")
 
+    def finish_replays(self):
+        """All jobs go on to their end; what the database has of them."""
+        deadline = time.monotonic() + READY_S
+        while not self.replays.finish(deadline) and time.monotonic() < deadline:
+            self.load.handle(0.5)
+        for crash in self.replays.crashes():
+            self.complain(crash)
+        return self.replays.history()
+
     def check(self):
         """Lets all tasks end and judges; the faults, with what the services did wrong."""
+        replays = self.finish_replays()
         self.load.finish(DRAIN_S)
-        history = self.load.history()
+        self.load.await_replayed(replays)
+        history = self.load.history(replays)
         faults = judge(history)
         print(
             f"{len(self.load.plans)} tasks, {len(history.events)} events,"
-            f" {len(history.deliveries)} re-invocations, {len(history.letters)} dead letters:"
+            f" {len(history.deliveries)} re-invocations, {len(history.letters)} dead letters,"
+            f" {sum(item.sent for job in replays for item in job.items)} sent by"
+            f" {len(replays)} replays:"
             f" {len(faults)} faults, {len(self.complaints)} complaints",
             flush=True,
         )

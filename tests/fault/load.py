@@ -5,10 +5,10 @@ import time
 
 import contract
 import psycopg
-from checker import Delivery, Event, History, Letter, Plan
+from checker import Delivery, Event, History, Letter, Plan, succeeds
 from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from pipeline import header, now_ms
+from pipeline import header, now_ms, partitions_of
 from psycopg.rows import dict_row
 
 SMALL_MAX = 3000  # bytes that the topic `small` takes
@@ -59,6 +59,7 @@ class Load:
         self.readers = [pipeline.reader(pipeline.target(name)) for name in ("handler", "small")]
         self.plans, self.tasks, self.open = {}, {}, set()
         self.ahead = []
+        self.revived = set()  # (task id, replay job) of what succeeded at last
 
     def emit(self, kind=None):
         """A task's first failure."""
@@ -81,8 +82,10 @@ class Load:
             task_id, self.pipeline.target(target), key, self.rng.randbytes(size),
             headers[: self.rng.randrange(4)], delay,
             None if reason else self.rng.randint(2, 4 if kind == "flaky" else 3),
-            reason, ATTEMPTS.get(reason, 1),
+            None, reason, ATTEMPTS.get(reason, 1),
         )  # fmt: skip
+        if reason in ("EXHAUSTED", "NON_RETRYABLE"):
+            plan.revives_at = plan.attempts + self.rng.choice([1, 1, 2, 99])
         self.plans[task_id] = plan
         self.open.add(task_id)
         self.tasks[task_id] = {
@@ -119,8 +122,10 @@ class Load:
                 plan = self.plans.get(task_id)
                 if plan is None or attempt is None:
                     continue  # the checker will say so
-                if plan.succeeds_at is not None and int(attempt) >= plan.succeeds_at:
+                replay = header(record, "reprise-replay-id")
+                if succeeds(plan, replay, int(attempt)):
                     self.open.discard(task_id)
+                    self.revived.add((task_id, replay))
                     continue
                 headers = [{"key": key, "value": value} for key, value in record.headers]
                 self.send(
@@ -148,7 +153,17 @@ class Load:
             self.handle(0.2)
         assert self.pipeline.producer.flush(60) == 0
 
-    def history(self):
+    def await_replayed(self, replays, timeout=90):
+        """Handles on until all that these jobs sent has come to its end."""
+        sent = {(item.task_id, job.job) for job in replays for item in job.items if item.sent}
+        deadline = time.monotonic() + timeout
+        while (left := sent - self.revived) and time.monotonic() < deadline:
+            self.handle(0.2)
+            dead = {(r["task_id"], r["replay_job"]) for r in self.pipeline.dead_letters()}
+            if left <= dead:
+                break
+
+    def history(self, replays=()):
         """Everything, read from the start."""
         pipeline, kafka = self.pipeline, self.pipeline.kafka.bootstrap
         received = {
@@ -178,8 +193,9 @@ class Load:
             archived = {row["partition"]: row["next_offset"] for row in offsets}
             rows = connection.execute("select * from dead_letter").fetchall()
         return History(
-            self.plans, events, deliveries, letters, rows, archived, self.ahead, set(received)
-        )
+            self.plans, events, deliveries, letters, rows, archived, self.ahead, set(received),
+            list(replays),
+        )  # fmt: skip
 
 
 def read_event(value):
@@ -220,7 +236,7 @@ def read_all(bootstrap, topic, timeout=60):
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=timeout).topics[topic].partitions
+        partitions = partitions_of(consumer, topic)
         wait_stable(bootstrap, topic, partitions)
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
         messages, left, deadline = [], set(partitions), time.monotonic() + timeout

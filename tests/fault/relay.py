@@ -7,6 +7,7 @@ metadata too; the brokers among themselves and the tests do not. Whose a connect
 the connection's port in /proc."""
 
 import asyncio
+import functools
 import os
 import re
 import socket
@@ -19,12 +20,11 @@ END_TXN, TXN_OFFSET_COMMIT = 26, 28
 
 def owner_of(port, pids):
     """Which of these processes has a connection from this local port."""
-    inode = None
+    inode, local = None, f": 0100007F:{port:04X} "
     with open("/proc/net/tcp") as table:
         for line in table:
-            fields = line.split()
-            if fields[1] == f"0100007F:{port:04X}":
-                inode = fields[9]
+            if local in line:
+                inode = line.split()[9]
     for pid in pids if inode else ():
         try:
             for fd in os.scandir(f"/proc/{pid}/fd"):
@@ -38,11 +38,18 @@ def owner_of(port, pids):
 class Link:
     """A connection of a service to a broker."""
 
-    def __init__(self, broker, pid):
-        self.broker, self.pid = broker, pid
+    def __init__(self, broker, port, pids):
+        self.broker, self.port, self.pids = broker, port, pids
         self.writers = []
         self.left, self.head = 0, b""  # of the request that is passing
         self.deaf = False  # answers are not handed on any more
+        self.mute = False  # nor are requests
+
+    @functools.cached_property
+    def pid(self):
+        """Looked for when it matters: a loaded machine takes its time over it, and whoever connects
+        would wait, give up and try again, each time."""
+        return owner_of(self.port, self.pids())
 
     def requests(self, data):
         """The API keys of the requests that begin in this piece of the stream."""
@@ -74,15 +81,15 @@ class Rule:
         self.broker, self.pid, self.cut, self.delay_s = broker, pid, cut, delay_s
 
     def meets(self, link):
-        return self.broker in (None, link.broker) and self.pid in (None, link.pid)
+        return self.broker in (None, link.broker) and (self.pid is None or self.pid == link.pid)
 
 
 class Trap:
-    """Waits for the next request of a kind, and loses its answer: what was asked is done all the same.
-    `sprung(broker)` is called once it has passed."""
+    """Waits for the next request of a kind, and loses its answer: what was asked is done all the same,
+    unless the request is `lost` as well. `sprung(broker)` is called once it has passed."""
 
-    def __init__(self, api_key, pid=None, sprung=None):
-        self.api_key, self.pid, self.sprung = api_key, pid, sprung
+    def __init__(self, api_key, pid=None, sprung=None, lost=False):
+        self.api_key, self.pid, self.sprung, self.lost = api_key, pid, sprung, lost
         self.done = threading.Event()
 
 
@@ -108,8 +115,15 @@ class Relay:
         self.loop.run_forever()
 
     def stop(self):
+        asyncio.run_coroutine_threadsafe(self.end(), self.loop).result(10)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(5)
+
+    async def end(self):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def is_cut(self, link):
         return any(rule.cut for rule in list(self.rules) if rule.meets(link))
@@ -118,8 +132,7 @@ class Relay:
         return sum(rule.delay_s for rule in list(self.rules) if rule.meets(link))
 
     async def serve(self, broker, reader, writer):
-        port = writer.get_extra_info("peername")[1]
-        link = Link(broker, owner_of(port, self.pids()))
+        link = Link(broker, writer.get_extra_info("peername")[1], self.pids)
         link.writers.append(writer)
         self.links.add(link)
         tasks = []
@@ -151,10 +164,9 @@ class Relay:
                 while self.is_cut(link):
                     await asyncio.sleep(0.02)
                 trap = self.spring(link, data) if is_request else None
-                if not is_request and link.deaf:
-                    continue
-                writer.write(data)
-                await writer.drain()
+                if not (link.mute if is_request else link.deaf):
+                    writer.write(data)
+                    await writer.drain()
                 if trap is not None:
                     if trap.sprung is not None:
                         trap.sprung(link.broker)
@@ -165,9 +177,9 @@ class Relay:
     def spring(self, link, data):
         keys = link.requests(data)
         for trap in list(self.traps):
-            if trap.api_key in keys and trap.pid in (None, link.pid):
+            if trap.api_key in keys and (trap.pid is None or trap.pid == link.pid):
                 self.traps.remove(trap)
-                link.deaf = True
+                link.deaf, link.mute = True, trap.lost
                 return trap
         return None
 

@@ -5,7 +5,7 @@ wrong. test_broken.py has it on pipelines that really do wrong."""
 import copy
 
 import pytest
-from checker import Delivery, Event, History, Letter, Plan, judge
+from checker import Delivery, Event, History, Item, Letter, Plan, Replay, judge, replay_of
 
 OWN = [("traceparent", b"00-1-2-01"), ("twice", b"a"), ("twice", None)]
 
@@ -48,6 +48,7 @@ def row(l):
         "source_partition": 0, "source_offset": body["offset"], "task_key": task.get("key"),
         "header_keys": [h["key"] for h in task.get("headers", [])],
         "header_values": [h["value"] for h in task.get("headers", [])],
+        "replay_job": replay_of([(h["key"], h["value"]) for h in task.get("headers", [])]),
     }  # fmt: skip
 
 
@@ -75,6 +76,35 @@ def good():
         archived_to={0: 2},
         seen={("handler", 0, offset) for offset in range(3)},
     )
+
+
+def replayed():
+    """A task that is dead is replayed to the router, dies again, is replayed to its target, where it
+    fails once more and is replayed for the last time; a job that was cancelled did not send it."""
+    h = good()
+    h.plans["dies"].revives_at = 4
+    (dead, noise), dies = h.letters, h.events[3]
+
+    def again(job, attempt, offset):
+        ours = [("reprise-attempt", b"2"), ("reprise-replay-id", job)]
+        return event("dies", attempt, 3500, offset, OWN + ours)
+
+    def sent(job, attempt, offset):
+        d = delivery("dies", attempt, 9000, offset)
+        return d._replace(headers=d.headers + [("reprise-replay-id", job)])
+
+    h.events += [again(b"a", 2, 5), again(b"b", 3, 6)]
+    h.letters += [letter(h.events[5], 2), letter(h.events[6], 3, attempts=3)]
+    h.deliveries += [sent(b"b", 3, 3), sent(b"c", 4, 4)]
+    h.rows += [row(l) for l in h.letters[2:]]
+    h.archived_to[0] = 4
+    h.replays = [
+        Replay("never", "target", "cancelled", [Item("dies", (0, 0), False)]),
+        Replay("a", "router", "done", [Item("dies", (0, 0), True)]),
+        Replay("b", "target", "done", [Item("dies", (0, 2), True)]),
+        Replay("c", "target", "stopped", [Item("dies", (0, 3), True)]),
+    ]
+    return h
 
 
 def rules(history):
@@ -227,6 +257,106 @@ def never_end(h):
 )  # fmt: skip
 def test_a_fault_is_found(spoil, rule):
     history = copy.deepcopy(good())
+    spoil(history)
+    assert rule in rules(history)
+
+
+def lose_replayed(h):
+    h.deliveries.pop()
+
+
+def lose_replayed_event(h):
+    h.events.pop(5)
+    for rows in (h.letters, h.rows):
+        rows.pop(2)
+    h.replays.pop(2)
+    h.replays.pop(2)
+
+
+def double_replayed(h):
+    h.deliveries.append(h.deliveries[-1]._replace(offset=9))
+
+
+def double_replayed_event(h):
+    """The router knows a repeated event, so nothing but the event itself tells."""
+    h.events.append(h.events[5]._replace(offset=9))
+
+
+def double_replayed_letter(h):
+    h.letters.append(h.letters[-1]._replace(offset=4))
+    h.rows.append(row(h.letters[-1]))
+    h.archived_to[0] = 5
+
+
+def replay_twice(h):
+    h.replays.append(Replay("d", "target", "done", [Item("dies", (0, 3), True)]))
+    d = h.deliveries[-1]
+    h.deliveries.append(d._replace(offset=9, headers=d.headers[:-1] + [("reprise-replay-id", b"d")]))
+
+
+def send_although_cancelled(h):
+    d = h.deliveries[-2]
+    headers = d.headers[:-1] + [("reprise-replay-id", b"never")]
+    h.deliveries.append(d._replace(offset=9, headers=headers))
+
+
+def replay_what_nobody_asked_for(h):
+    d = h.deliveries[0]
+    h.deliveries.append(d._replace(offset=9, headers=d.headers + [("reprise-replay-id", b"x")]))
+
+
+def same_attempt_again(h):
+    h.deliveries[-1] = delivery("dies", 3, 9000, 4, headers=[
+        (k, b"3" if k == "reprise-attempt" else v) for k, v in h.deliveries[-1].headers
+    ])  # fmt: skip
+
+
+def change_replayed_payload(h):
+    h.deliveries[-1] = h.deliveries[-1]._replace(value=b"!")
+
+
+def change_replayed_event(h):
+    h.events[5] = h.events[5]._replace(task=h.events[5].task | {"payload": b"!"})
+
+
+def never_finish(h):
+    h.replays[3] = h.replays[3]._replace(state="paused")
+
+
+def say_sent_but_not(h):
+    """The cursor passed an item that never went out."""
+    h.replays[0].items[0] = Item("dies", (0, 0), True)
+
+
+def lose_link(h):
+    h.rows[-1]["replay_job"] = None
+
+
+def fail_and_not_bury(h):
+    h.letters.pop()
+    h.rows.pop()
+    h.replays.pop()
+    h.deliveries.pop()
+
+
+def test_a_good_history_of_replays_has_no_faults():
+    assert judge(replayed()) == []
+
+
+@pytest.mark.parametrize(
+    "spoil, rule",
+    [
+        (lose_replayed, "lost"), (lose_replayed_event, "lost"), (fail_and_not_bury, "lost"),
+        (double_replayed, "doubled"), (double_replayed_event, "doubled"),
+        (double_replayed_letter, "doubled"), (replay_twice, "doubled"),
+        (send_although_cancelled, "replay"), (replay_what_nobody_asked_for, "replay"),
+        (same_attempt_again, "lost"), (change_replayed_payload, "altered"),
+        (change_replayed_event, "altered"), (never_finish, "replay"), (say_sent_but_not, "lost"),
+        (lose_link, "archive"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_a_replay_is_found(spoil, rule):
+    history = replayed()
     spoil(history)
     assert rule in rules(history)
 

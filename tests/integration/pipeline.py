@@ -13,7 +13,7 @@ import urllib.request
 import uuid
 
 import psycopg
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from psycopg.rows import dict_row
 
 import contract
@@ -47,6 +47,15 @@ def header(record, name):
     return values[0].decode() if values else None
 
 
+def partitions_of(consumer, topic):
+    """The numbers of a topic's partitions. A broker that does not know of the topic yet names none."""
+    def known():
+        found = consumer.list_topics(topic, timeout=10).topics[topic]
+        return not found.error and list(found.partitions)
+
+    return wait_for(known, f"a broker that knows of {topic}", 60)
+
+
 class Reader:
     """Reads all of a topic from its beginning, as a handler with isolation.level=read_committed does."""
 
@@ -62,14 +71,18 @@ class Reader:
                 "fetch.wait.max.ms": 10,
             }
         )
-        partitions = self.consumer.list_topics(topic).topics[topic].partitions
-        self.consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        self.consumer.assign(
+            [TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions_of(self.consumer, topic)]
+        )
 
     def poll(self, seconds=0.05):
         """Reads on for so long; returns what came."""
         fresh = []
         for message in self.consumer.consume(500, seconds):
-            assert message.error() is None, message.error()
+            if message.error() is not None:
+                # Of a broker that does not know of the topic yet; librdkafka asks again.
+                assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART, message.error()
+                continue
             fresh.append(
                 Record(
                     message.topic(), message.partition(), message.offset(), message.key(),

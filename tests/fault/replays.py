@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replay jobs of a pipeline under faults: they are begun, disturbed, and at the end brought to theirs."""
+
+import itertools
+import os
+import signal
+import subprocess
+import time
+
+import psycopg
+from checker import Item, Replay
+from pipeline import BUILD
+from psycopg.rows import dict_row
+
+# What is dead for these reasons; what has no target is refused again and again.
+REASONS = "exhausted,non_retryable,no_target"
+FINISHED = ("done", "cancelled", "stopped")
+ENDED = """
+select exists (select from dead_letter as d where d.replay_job = %(job)s and d.task_id = %(task_id)s)
+"""
+ITEMS = """
+select j.job, j.state, j.marked, coalesce(j.options->>'to', 'target') as "to", i.n, i.refused, i.task_id,
+       d.record_partition, d.record_offset
+  from replay_job as j left join replay_item as i using (job)
+  left join dead_letter as d on d.dead_at = i.dead_at and d.id = i.id
+ order by j.created_at, j.job, i.n
+"""
+
+
+class Replays:
+    """The jobs of a pipeline. What the command line says is only looked at for crashes: whatever it
+    could not do, since servers were away, is done at the end."""
+
+    def __init__(self, pipeline):
+        self.pipeline = pipeline
+        self.numbers = itertools.count(1)
+        self.processes, self.killed = [], set()
+
+    def spawn(self, *arguments):
+        command = [BUILD / "bin/reprise", *map(str, arguments), "--config", self.pipeline.config_file]
+        path = self.pipeline.folder / f"replay-{len(self.processes)}.log"
+        with open(path, "wb") as log:
+            log.write(f"-- {' '.join(map(str, arguments))}\n".encode())
+            log.flush()
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", *command], env=os.environ,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        process.log = path
+        self.processes.append(process)
+        return process
+
+    def begin(self, *options):
+        """A process that plans a job and, unless the archiver is to, runs it; and its name."""
+        name = f"fault-{next(self.numbers)}"
+        return name, self.spawn(
+            "dlq", "replay", "--dead-for", REASONS, "--as", name, "--reason", "tests", "--yes", *options
+        )
+
+    def query(self, sql, **values):
+        """None while the database is away."""
+        try:
+            with psycopg.connect(self.pipeline.dsn, connect_timeout=5, row_factory=dict_row) as connection:
+                return connection.execute(sql, values).fetchall()
+        except psycopg.OperationalError:
+            return None
+
+    def job_of(self, name):
+        rows = self.query("select job from replay_job where created_by = %(name)s", name=name)
+        return rows[0]["job"] if rows else None
+
+    def pids(self):
+        return [p.pid for p in self.processes if p.poll() is None]
+
+    def kill(self, process):
+        process.kill()
+        process.wait()
+        self.killed.add(process.pid)
+
+    def crashes(self):
+        return [
+            f"a replay ended by signal {-p.returncode}: {p.args[4:]}"
+            for p in self.processes
+            if p.poll() is not None and p.returncode < 0 and p.pid not in self.killed
+        ]
+
+    def open_jobs(self):
+        rows = self.query("select job from replay_job where state <> all(%(states)s)", states=list(FINISHED))
+        return None if rows is None else [row["job"] for row in rows]
+
+    def finish(self, deadline):
+        """One step on the way to the end of all jobs: True when they have come there."""
+        running = self.pids()
+        jobs = self.open_jobs()
+        if jobs is None or time.monotonic() > deadline:
+            return jobs == []
+        for job in [] if running else jobs:
+            self.spawn("replay", "rate", job, "none").wait(60)
+            self.spawn("replay", "resume", job)
+        return not running and not jobs
+
+    def history(self):
+        """What the database says of all jobs."""
+        replays = {}
+        for row in self.query(ITEMS):
+            replay = replays.setdefault(row["job"], Replay(row["job"], row["to"], row["state"], []))
+            if row["n"] is not None:
+                place = (row["record_partition"], row["record_offset"])
+                sent = row["refused"] is None and row["n"] < row["marked"]
+                replay.items.append(Item(row["task_id"], place, sent))
+        return list(replays.values())
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                self.kill(process)
+
+
+def replay(h):
+    """A job, run by a terminal or by the archiver, which is then left alone, or disturbed."""
+    detached = h.rng.random() < 0.4
+    to = h.rng.choice(["target", "target", "router"])
+    options = ["--to", to, "--limit", h.rng.randint(20, 80), *["--detach"] * detached]
+    if (rate := h.rng.choice([None, 4, 20])) is not None:
+        options += ["--rate", rate]
+    disturb = h.rng.choice([leave, kill_runner, interrupt, pause, stand_still, cancel])
+    name, process = h.replays.begin(*options)
+    found = []
+
+    def begun():
+        found[:] = filter(None, [h.replays.job_of(name)])
+        return found or process.poll() is not None
+
+    yield h.unless(begun, 15)
+    yield h.rng.uniform(0, 3)
+    if found:
+        yield from disturb(h, found[0], None if detached else process)
+
+
+def leave(h, job, process):
+    """It goes on beside the faults that follow."""
+    return iter(())
+
+
+def kill_runner(h, job, process):
+    if process is not None:
+        h.replays.kill(process)
+        return
+    archivers = [s for s in h.running() if s.name == "archiver"]
+    if archivers:
+        archiver = h.rng.choice(archivers)
+        h.victims.append(archiver)
+        archiver.kill()
+        yield h.rng.uniform(0, 2)
+        archiver.start()
+
+
+def interrupt(h, job, process):
+    """Ctrl-C pauses; somebody hands it to the archiver."""
+    if process is None:
+        return
+    process.send_signal(signal.SIGINT)
+    yield h.unless(lambda: process.poll() is not None, 20)
+    h.replays.spawn("replay", "resume", job, "--detach")
+
+
+def pause(h, job, process):
+    asking = h.replays.spawn("replay", "pause", job)
+    yield h.unless(lambda: asking.poll() is not None, 20)
+    yield h.rng.uniform(0, 2)
+    h.replays.spawn("replay", "resume", job)
+
+
+def stand_still(h, job, process):
+    """Longer than a runner may be silent; another one goes on meanwhile."""
+    if process is None or process.poll() is not None:
+        return
+    process.send_signal(signal.SIGSTOP)
+    yield h.rng.uniform(15, 18)
+    h.replays.spawn("replay", "resume", job)
+    yield h.rng.uniform(0, 2)
+    process.send_signal(signal.SIGCONT)
+
+
+def cancel(h, job, process):
+    h.replays.spawn("replay", "cancel", job)
+    yield h.rng.uniform(0, 1)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transactions whose outcome the one who commits does not learn, on three brokers behind the relay. Each
+task has exactly one outcome all the same. tests/unit/publisher_test.c has what librdkafka's mock injects."""
+
+import pytest
+from cluster import Cluster, Postgres
+from harness import Course, Harness, keep
+from pipeline import wait_for
+from relay import END_TXN, Relay, Rule, Trap
+from servers import free_port, running
+
+RATE = 15  # new tasks a second
+EACH = 60  # dead letters of a replay
+
+
+@pytest.fixture(scope="module")
+def harness():
+    relay = Relay([free_port() for _ in range(3)], lambda: [])
+    with running(Cluster, relay=relay) as kafka, running(Postgres) as postgres:
+        h = Harness(0, relay, kafka, postgres, RATE)
+        h.kept = False
+        try:
+            h.settle()
+            yield h
+        finally:
+            ends = h.close()
+        relay.stop()
+        assert not ends
+        if not h.kept:
+            h.pipeline.forget()
+
+
+def run(h, *generators):
+    """All of them at once, beside the load; then everything is judged."""
+    h.active = [Course(generator) for generator in generators]
+    while h.active:
+        h.step()
+    h.settle()
+    history, faults = h.check()
+    h.kept = bool(faults) and keep(h, history, faults)
+    assert not faults + h.complaints
+
+
+def begin_replays(h, count):
+    """Replays that are long enough to be met."""
+    dead = len(h.pipeline.dead_letters(reason="NON_RETRYABLE"))
+    for _ in range(count * EACH):
+        h.load.emit("persistent")
+    wait_for(
+        lambda: h.load.handle(0.1)
+        or len(h.pipeline.dead_letters(reason="NON_RETRYABLE")) >= dead + count * EACH,
+        "dead letters to replay", 200,
+    )  # fmt: skip
+    options = ("--type", "flaky", "--limit", EACH, "--rate", 2)
+    return [h.replays.begin(*options)[1] for _ in range(count)]
+
+
+def log_of(h, process):
+    """Where a service or a replay says that a commit failed."""
+    services = [s.log for s in h.pipeline.services if s.process is process]
+    return services[0] if services else process.log
+
+
+def lose_outcome(h, process, lost):
+    """Its next commit is not answered, nor what it asks that broker afterwards, until it gives up.
+    `lost`: the commit did not arrive either, else it was done."""
+    rules, log = [], log_of(h, process)
+    before = log.read_text(errors="replace").count("commit transaction")
+    trap = Trap(
+        END_TXN, process.pid,
+        lambda broker: rules.append(h.relay.add(Rule(broker, process.pid, cut=True))), lost,
+    )  # fmt: skip
+    h.relay.traps.append(trap)
+    yield h.unless(trap.done.is_set, 60)
+    assert rules, f"{log.name}: no commit came"
+    yield h.unless(lambda: log.read_text(errors="replace").count("commit transaction") > before, 60)
+    assert log.read_text(errors="replace").count("commit transaction") > before, f"{log.name}: no word"
+    h.relay.remove(rules[0], close=True)
+
+
+def kill_in_commit(h, *processes):
+    """The broker that is asked to commit dies with the question, once for each of these."""
+    for process in processes:
+        stopped = []
+        trap = Trap(
+            END_TXN, process.pid,
+            lambda n: stopped.append((n, h.background(lambda: h.kafka.stop_broker(n, True)))),
+        )  # fmt: skip
+        h.relay.traps.append(trap)
+        yield h.unless(trap.done.is_set, 60)
+        h.relay.heal()
+        assert stopped, "no commit came"
+        yield stopped[0][1]
+        yield h.background(lambda n=stopped[0][0]: h.kafka.start_broker(n))
+
+
+def two_of(h, name):
+    return [s.process for s in h.pipeline.services if s.name == name]
+
+
+@pytest.mark.timeout(600)
+def test_a_commit_that_is_not_answered(harness):
+    """Of a router, a delayer and a replay each once where it was done, and where it never arrived."""
+    h = harness
+    done, lost = zip(two_of(h, "router"), two_of(h, "delayer"), begin_replays(h, 2))
+    run(
+        h, *[lose_outcome(h, process, False) for process in done],
+        *[lose_outcome(h, process, True) for process in lost],
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(600)
+def test_the_coordinators_broker_dies_in_mid_commit(harness):
+    h = harness
+    (replay,) = begin_replays(h, 1)
+    run(h, kill_in_commit(h, replay, two_of(h, "router")[0], two_of(h, "delayer")[0]))
