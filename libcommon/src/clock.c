@@ -20,6 +20,11 @@ int64_t rp_wall_ms(void)
     return rp_wall_us() / 1000;
 }
 
+int64_t rp_mono_tick_ms(void)
+{
+    return read_us(CLOCK_MONOTONIC_COARSE) / 1000;
+}
+
 int64_t rp_mono_us(void)
 {
     return read_us(CLOCK_MONOTONIC);

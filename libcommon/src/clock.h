@@ -11,5 +11,8 @@ int64_t rp_wall_us(void);
 /* Monotonic time; comparable only with itself. Names end in `_mono_ms` or `_mono_us`. */
 int64_t rp_mono_ms(void);
 int64_t rp_mono_us(void);
+/* The same as rp_mono_ms, as of the kernel's last tick (some ms ago) and for a tenth of the price:
+ * for what is asked several times a record. */
+int64_t rp_mono_tick_ms(void);
 
 #endif

@@ -139,6 +139,21 @@ static void stop_by_rule(const struct rp_policy *policy, const struct rp_retry_r
     }
 }
 
+static char *put(char *at, const char *text)
+{
+    size_t n = strnlen(text, 64);
+    memcpy(at, text, n);
+    return at + n;
+}
+
+/* Runs for nearly every event, so it does without printf. */
+static void say_who_decided(const struct rp_policy *policy, const struct rp_category *category,
+                            char *why)
+{
+    char *at = put(put(why, "policy "), policy->name);
+    *put(put(at, ", category "), category->name) = '\0';
+}
+
 void rp_decide(const struct rp_policies *p, const struct rp_policy *policy,
                const struct rp_category *category, const struct rp_failure *failure,
                struct rp_rng *rng, struct rp_decision *out)
@@ -168,7 +183,6 @@ void rp_decide(const struct rp_policies *p, const struct rp_policy *policy,
     } else {
         out->delay_ms = delay;
         out->due_ms = due;
-        (void)snprintf(out->why, sizeof out->why, "policy %.64s, category %.64s", policy->name,
-                       category->name);
+        say_who_decided(policy, category, out->why);
     }
 }

@@ -21,6 +21,8 @@ static bool match(const char *pattern, struct rp_bytes text, bool fold, bool ope
         if (*p == '*') {
             after_star = ++p;
             star_at = t;
+            if (*p == '\0')
+                return true;
         } else if (*p != '\0' && (*p == '?' || same(*p, *t, fold))) {
             p++;
             t++;

@@ -2,7 +2,6 @@
 #include "outbox.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +79,14 @@ void rp_outbox_open(struct rp_outbox *o)
     }
 }
 
+static void copy_name(char out[RP_OUTBOX_NAME], struct rp_bytes topic)
+{
+    size_t n = topic.len < RP_OUTBOX_NAME ? topic.len : RP_OUTBOX_NAME - 1;
+    if (n > 0)
+        memcpy(out, topic.data, n);
+    out[n] = '\0';
+}
+
 bool rp_outbox_full(const struct rp_outbox *o)
 {
     return o->alone || o->n == o->most || rp_publisher_waited_ms(o->publisher) >= PATIENCE_MS;
@@ -95,8 +102,7 @@ int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, in
     item->topic = topic;
     item->partition = partition;
     item->offset = offset;
-    (void)snprintf(item->to, sizeof item->to, "%.*s", (int)out->topic.len,
-                   out->topic.len == 0 ? "" : (const char *)out->topic.data);
+    copy_name(item->to, out->topic);
     o->alone = rp_lessons_find(&o->lessons, topic, partition, offset) != NULL;
     assert(!o->alone || o->n == 0);
     out->tag = o->n++;

@@ -12,12 +12,14 @@
  * batches taught, and how long to wait after one. The caller reads again what did not go out. One
  * thread. */
 
+#define RP_OUTBOX_NAME 250
+
 /* A record that was read, and where what follows from it goes. */
 struct rp_outbox_item {
     const char *topic; /* borrowed; compared as a pointer */
     int32_t partition;
     int64_t offset;
-    char to[250]; /* empty: nothing follows */
+    char to[RP_OUTBOX_NAME]; /* empty: nothing follows */
 };
 
 struct rp_outbox {

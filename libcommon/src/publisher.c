@@ -204,6 +204,19 @@ static rd_kafka_resp_err_t produce(struct rp_publisher *p, const char *topic,
         RD_KAFKA_V_END);
 }
 
+static rd_kafka_resp_err_t produce_when_there_is_room(struct rp_publisher *p, const char *topic,
+                                                      const struct rp_outgoing *record,
+                                                      rd_kafka_headers_t *headers)
+{
+    int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__QUEUE_FULL;
+    while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL && rp_mono_ms() < end_mono_ms) {
+        (void)rd_kafka_poll(p->rk, 10);
+        code = produce(p, topic, record, headers);
+    }
+    return code;
+}
+
 /* One failure fails a transaction; outside of one, what can still go out need not go twice. */
 static void await_acknowledgements(struct rp_publisher *p)
 {
@@ -249,12 +262,10 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     memcpy(topic, record->topic.data, record->topic.len);
     topic[record->topic.len] = '\0';
     rd_kafka_headers_t *headers = copy_headers(record->headers, record->n_headers);
-    rd_kafka_resp_err_t code;
-    int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
     RP_CRASH_POINT(produce_before);
-    while ((code = produce(p, topic, record, headers)) == RD_KAFKA_RESP_ERR__QUEUE_FULL &&
-           rp_mono_ms() < end_mono_ms)
-        (void)rd_kafka_poll(p->rk, 10);
+    rd_kafka_resp_err_t code = produce(p, topic, record, headers);
+    if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+        code = produce_when_there_is_room(p, topic, record, headers);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
         p->unacknowledged++;
         RP_CRASH_POINT(produce_after);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reinvoke.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <string.h>
+
+#include "units.h"
 
 #define MOST_OWN 7 /* headers of ours on one record */
 
@@ -20,11 +21,11 @@ static void put(struct builder *b, const char *name, struct rp_bytes value)
 
 static void put_number(struct builder *b, const char *name, int64_t value)
 {
-    char text[24];
-    int len = snprintf(text, sizeof text, "%" PRId64, value);
-    void *copy = rp_arena_copy(b->arena, text, (size_t)len);
+    char text[RP_UNIT_TEXT];
+    size_t len = strlen(rp_format_int(value, text));
+    void *copy = rp_arena_copy(b->arena, text, len);
     b->failed = b->failed || copy == NULL;
-    put(b, name, (struct rp_bytes){copy, (size_t)len});
+    put(b, name, (struct rp_bytes){copy, len});
 }
 
 static int begin(struct builder *b, struct rp_arena *arena, size_t most, struct rp_error *err)

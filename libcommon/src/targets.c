@@ -81,7 +81,7 @@ static struct place *remember(struct rp_targets *t, struct rp_bytes topic,
     copy_name(p->name, topic);
     p->state = state;
     p->max_bytes = max_bytes;
-    p->told_mono_ms = rp_mono_ms();
+    p->told_mono_ms = rp_mono_tick_ms();
     p->until_mono_ms = p->told_mono_ms + for_ms;
     return p;
 }
@@ -99,13 +99,13 @@ static struct place *ask(struct rp_targets *t, struct rp_bytes topic)
     char name[TOPIC_NAME_MAX + 1];
     struct rp_topic_question q;
     struct place *p = NULL;
-    if (rp_mono_ms() < t->silent_until_mono_ms)
+    if (rp_mono_tick_ms() < t->silent_until_mono_ms)
         return NULL;
     copy_name(name, topic);
     rp_topic_question_ask(&q, t->client, name);
     (void)rp_topic_question_wait(&q, RP_TOPIC_QUESTION_MS + 1000);
     if (q.state == RP_TARGET_UNKNOWN)
-        t->silent_until_mono_ms = rp_mono_ms() + SILENT_MS;
+        t->silent_until_mono_ms = rp_mono_tick_ms() + SILENT_MS;
     else
         p = remember_answer(t, topic, &q);
     rp_topic_question_end(&q);
@@ -118,7 +118,7 @@ static void ask_behind(struct rp_targets *t, struct rp_bytes topic)
         return;
     copy_name(t->behind_name, topic);
     rp_topic_question_ask(&t->behind, t->client, t->behind_name);
-    t->behind_until_mono_ms = rp_mono_ms() + RP_TOPIC_QUESTION_MS;
+    t->behind_until_mono_ms = rp_mono_tick_ms() + RP_TOPIC_QUESTION_MS;
 }
 
 static void serve_behind(struct rp_targets *t)
@@ -126,7 +126,7 @@ static void serve_behind(struct rp_targets *t)
     if (t->behind.queue == NULL)
         return;
     bool answered = rp_topic_question_wait(&t->behind, 0);
-    if (!answered && rp_mono_ms() < t->behind_until_mono_ms)
+    if (!answered && rp_mono_tick_ms() < t->behind_until_mono_ms)
         return;
     if (answered && t->behind.state != RP_TARGET_UNKNOWN)
         (void)remember_answer(t, rp_str(t->behind_name), &t->behind);
@@ -138,9 +138,9 @@ static struct place *look_up(struct rp_targets *t, struct rp_bytes topic)
 {
     struct place *p = place_of(t, topic);
     serve_behind(t);
-    if (!rp_bytes_equal(rp_str(p->name), topic))
+    if (memcmp(p->name, topic.data, topic.len) != 0 || p->name[topic.len] != '\0')
         return ask(t, topic);
-    int64_t old_ms = rp_mono_ms() - p->until_mono_ms;
+    int64_t old_ms = rp_mono_tick_ms() - p->until_mono_ms;
     if (old_ms < 0)
         return p;
     if (p->state != RP_TARGET_USABLE || old_ms >= STALE_MS)
@@ -168,7 +168,7 @@ bool rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes)
     if (t->compressed || bytes <= rp_targets_max_bytes(t, topic))
         return true;
     const struct place *p = place_of(t, topic);
-    if (rp_mono_ms() - p->told_mono_ms >= REFUSED_MS)
+    if (rp_mono_tick_ms() - p->told_mono_ms >= REFUSED_MS)
         p = ask(t, topic);
     return p == NULL || bytes <= p->max_bytes;
 }

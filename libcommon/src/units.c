@@ -112,9 +112,20 @@ static char *format_with_unit(int64_t n, const struct unit *units, char out[RP_U
     return out;
 }
 
+/* Runs several times a record, so it does without printf. */
 char *rp_format_int(int64_t n, char out[RP_UNIT_TEXT])
 {
-    (void)snprintf(out, RP_UNIT_TEXT, "%" PRId64, n);
+    char digits[RP_UNIT_TEXT], *at = out;
+    size_t n_digits = 0;
+    uint64_t left = n < 0 ? -(uint64_t)n : (uint64_t)n;
+    do
+        digits[n_digits++] = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (n < 0)
+        *at++ = '-';
+    while (n_digits > 0)
+        *at++ = digits[--n_digits];
+    *at = '\0';
     return out;
 }
 

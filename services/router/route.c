@@ -130,6 +130,8 @@ static int look_at(struct route_context *c, struct rp_bytes topic, bool *usable,
     enum rp_target_state state = rp_targets_state(c->targets, topic);
     int shown = (int)(topic.len > 249 ? 249 : topic.len);
     *usable = state == RP_TARGET_USABLE;
+    if (*usable)
+        return 0;
     if (state == RP_TARGET_UNKNOWN)
         return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "no broker says whether topic %.*s exists",
                        shown, (const char *)topic.data);
@@ -138,8 +140,7 @@ static int look_at(struct route_context *c, struct rp_bytes topic, bool *usable,
                    state == RP_TARGET_MISSING ? "there is no topic %.*s"
                                               : "the brokers' ACLs refuse topic %.*s",
                    shown, (const char *)topic.data);
-    if (!*usable)
-        *detail = rp_arena_text(&c->arena, text);
+    *detail = rp_arena_text(&c->arena, text);
     return 0;
 }
 

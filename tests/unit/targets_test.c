@@ -13,8 +13,8 @@ static int64_t mono_ms, limit;
 static int questions, waits; /* `waits`: those that somebody stood still for */
 static bool silent;
 
-int64_t __wrap_rp_mono_ms(void);
-int64_t __wrap_rp_mono_ms(void)
+int64_t __wrap_rp_mono_tick_ms(void);
+int64_t __wrap_rp_mono_tick_ms(void)
 {
     return mono_ms;
 }
