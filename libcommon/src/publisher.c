@@ -217,13 +217,14 @@ static rd_kafka_resp_err_t produce_when_there_is_room(struct rp_publisher *p, co
     return code;
 }
 
-/* One failure fails a transaction; outside of one, what can still go out need not go twice. */
+/* Flushing sends at once what lingers. One failure fails a transaction; outside of one, what can
+ * still go out need not go twice. */
 static void await_acknowledgements(struct rp_publisher *p)
 {
     int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
     while (p->unacknowledged > 0 && (p->n_failures == 0 || !p->transactional) &&
            rp_mono_ms() < end_mono_ms)
-        (void)rd_kafka_poll(p->rk, 100);
+        (void)rd_kafka_flush(p->rk, 10);
 }
 
 static int make_mark(struct rp_publisher *p, size_t tag, struct rp_error *err)
