@@ -11,6 +11,7 @@ import uuid
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -18,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 import contract
-from pipeline import header, now_ms
+from pipeline import header, now_ms, wait_for
 
 SCHEMA_ID = 7
 PAYLOAD = bytes(range(256))
@@ -332,6 +333,14 @@ def test_a_target_that_the_broker_denies_is_a_dead_letter(pipeline):
     ]
     for done in pipeline.kafka.admin.create_acls(acls).values():
         done.result()
+    mine = AclBindingFilter(
+        ResourceType.TOPIC, denied, ResourcePatternType.LITERAL, None, None, AclOperation.ANY,
+        AclPermissionType.ANY,
+    )  # fmt: skip
+    wait_for(
+        lambda: len(pipeline.kafka.admin.describe_acls(mine).result()) == len(acls),
+        "the broker to heed its ACLs",
+    )
     tasks = [
         new_task(pipeline, kind, target=target)
         for kind in ("now", "default")
