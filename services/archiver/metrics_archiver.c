@@ -24,7 +24,7 @@ static void init_contents(struct metrics_archiver *m, struct rp_metrics *metrics
     }
     m->backlog = rp_metrics_family(metrics, RP_GAUGE, "reprise_archiver_backlog",
                                    "Dead letters that nobody has done anything about.",
-                                   "type,reason", METRICS_BACKLOG_SERIES, NULL, 0);
+                                   "type,reason,category", METRICS_BACKLOG_SERIES, NULL, 0);
     m->oldest_dead = rp_family_series(
         rp_metrics_family(metrics, RP_GAUGE, "reprise_archiver_oldest_dead_seconds",
                           "How long the oldest of the backlog is dead; 0: there is none.", "", 1,

@@ -5,7 +5,7 @@
 #include "dead_letter.h"
 #include "metrics.h"
 
-/* Types and reasons that have a series of their own; what is beyond is "other". */
+/* Types, reasons and categories that have a series of their own; what is beyond is "other". */
 #define METRICS_BACKLOG_SERIES 200
 #define METRICS_STATUSES       4
 
@@ -26,7 +26,7 @@ struct metrics_archiver {
 void metrics_archiver_init(struct metrics_archiver *m, struct rp_metrics *metrics);
 struct rp_series *metrics_archiver_lag(struct metrics_archiver *m, int32_t partition);
 struct rp_series *metrics_archiver_database_up(struct metrics_archiver *m, int worker);
-/* Of a type and a reason. */
+/* Of a type, a reason and a category. */
 struct rp_series *metrics_archiver_backlog(struct metrics_archiver *m,
                                            const struct rp_bytes *labels);
 struct rp_series *metrics_archiver_status(struct metrics_archiver *m, struct rp_bytes status);

@@ -53,6 +53,9 @@ static void add(struct gauges *g, struct rp_series *series, double value)
     g->values[i] += value;
 }
 
+/* Of the counts. */
+enum { TYPE, REASON, CATEGORY, STATUS, N, FIRST_HOUR };
+
 static struct rp_bytes column(const PGresult *rows, int i, int n)
 {
     return (struct rp_bytes){PQgetvalue(rows, i, n), (size_t)PQgetlength(rows, i, n)};
@@ -67,10 +70,12 @@ static void set_gauges(struct metrics_archiver *m, const PGresult *rows)
     for (size_t i = 0; i < METRICS_STATUSES; i++)
         add(&g, m->dead_letters[i], 0);
     for (int i = 0; i < PQntuples(rows); i++) {
-        double n = strtod(PQgetvalue(rows, i, 3), NULL);
-        const struct rp_bytes labels[] = {column(rows, i, 0), column(rows, i, 1)};
-        add(&g, metrics_archiver_status(m, column(rows, i, 2)), n);
-        if (rp_bytes_equal(column(rows, i, 2), rp_str("dead")))
+        double n = strtod(PQgetvalue(rows, i, N), NULL);
+        const struct rp_bytes labels[] = {column(rows, i, TYPE), column(rows, i, REASON),
+                                          column(rows, i, CATEGORY)};
+        struct rp_bytes status = column(rows, i, STATUS);
+        add(&g, metrics_archiver_status(m, status), n);
+        if (rp_bytes_equal(status, rp_str("dead")))
             add(&g, metrics_archiver_backlog(m, labels), n);
     }
     for (size_t i = 0; i < g.n; i++)
@@ -81,10 +86,12 @@ static void set_gauges(struct metrics_archiver *m, const PGresult *rows)
 static const char *first_hour(const PGresult *rows)
 {
     const char *first = "";
-    for (int i = 0; i < PQntuples(rows); i++)
-        if (!PQgetisnull(rows, i, 4) && (*first == '\0' || strtoll(PQgetvalue(rows, i, 4), NULL,
-                                                                   10) < strtoll(first, NULL, 10)))
-            first = PQgetvalue(rows, i, 4);
+    for (int i = 0; i < PQntuples(rows); i++) {
+        const char *hour = PQgetvalue(rows, i, FIRST_HOUR); /* "" where it is null */
+        if (*hour != '\0' &&
+            (*first == '\0' || strtoll(hour, NULL, 10) < strtoll(first, NULL, 10)))
+            first = hour;
+    }
     return first;
 }
 
@@ -112,10 +119,11 @@ static int set_oldest(struct statistics *s, struct rp_db *db, const char *hour,
 static int set_all(struct statistics *s, struct rp_db *db, struct rp_error *err)
 {
     static const char sql[] =
-        "SELECT coalesce(task_type, ''), reason, status, sum(n), (extract(epoch FROM min(hour)"
-        "  FILTER (WHERE status = 'dead' AND n > 0)))::bigint"
-        " FROM (SELECT hour, task_type, reason, status, sum(n) AS n FROM dead_letter_count"
-        "  GROUP BY 1, 2, 3, 4) AS c GROUP BY 1, 2, 3 HAVING sum(n) <> 0 ORDER BY sum(n) DESC";
+        "SELECT coalesce(task_type, ''), reason, coalesce(category, ''), status, sum(n),"
+        " (extract(epoch FROM min(hour) FILTER (WHERE status = 'dead' AND n > 0)))::bigint"
+        " FROM (SELECT hour, task_type, reason, category, status, sum(n) AS n"
+        "  FROM dead_letter_count GROUP BY 1, 2, 3, 4, 5) AS c"
+        " GROUP BY 1, 2, 3, 4 HAVING sum(n) <> 0 ORDER BY sum(n) DESC";
     PGresult *rows;
     if (rp_db_query(db, sql, 0, NULL, &rows, err) != 0)
         return -1;

@@ -88,6 +88,8 @@ def test_statistics_and_the_backlog(new_keeper):
         wait_for(lambda: metric(service, name + '{status="dead"}') == [550], "the gauge")
         assert metric(service, name + '{status="discarded"}') == [50]
         assert sum(metric(service, "reprise_archiver_backlog{")) == 550
+        for category in ("NETWORK", "TIMEOUT", ""):
+            assert metric(service, 'reprise_archiver_backlog{type="type-1",reason="EXHAUSTED",category="%s"}' % category)
         (age,) = metric(service, "reprise_archiver_oldest_dead_seconds")
         assert 2 * 86400 < age < 4.1 * 86400
     keeper.query("delete from dead_letter")
