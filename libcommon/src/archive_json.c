@@ -84,8 +84,8 @@ const char rp_archive_json_insert[] =
     "  " TIME("came_back_at") ", task_type, reason, category, fingerprint"
     " FROM mine WHERE j->>'status_at' IS NOT NULL),"
     " groups AS (INSERT INTO error_group (fingerprint, task_type, error_class, message)"
-    " SELECT DISTINCT ON (fingerprint) fingerprint, j->'group'->>'task_type',"
-    "  j->'group'->>'error_class', j->'group'->>'message'"
+    " SELECT DISTINCT ON (fingerprint) fingerprint, task_type, j->'task'->'error'->>'class',"
+    "  j->'group'->>'message'"
     " FROM mine WHERE jsonb_typeof(j->'group') = 'object' ON CONFLICT DO NOTHING)"
     " SELECT (SELECT count(*) FROM l), (SELECT count(*) FROM added),"
     "  (SELECT count(*) FROM mine WHERE old_id IS NULL)";

@@ -47,18 +47,26 @@ RP_NODISCARD int rp_filter_sql(const struct rp_filter *f, struct rp_query *q, st
  * those to which something was done. PostgreSQL thinks far too little of joining the two. */
 void rp_filter_source(const struct rp_filter *f, struct rp_query *q);
 
+/* Appends a query for dead_at and id of the newest `limit`, the newest first; of those before one
+ * where `before_at` and `before_id` name it, NULL: of all. A countable filter is answered by way of
+ * the rollup, which knows the hours and groups where they are; so one that few dead letters match,
+ * or none, costs no more than another. PostgreSQL does best without hash and merge joins. */
+RP_NODISCARD int rp_filter_list_sql(const struct rp_filter *f, const char *before_at,
+                                    const char *before_id, int64_t limit, struct rp_query *q,
+                                    struct rp_error *err);
+
 /* The filter as one expression, times absolute, that rp_filter_where reads back to the same. */
 RP_NODISCARD int rp_filter_text(const struct rp_filter *f, struct rp_buf *out,
                                 struct rp_error *err);
 
-/* Whether it asks for nothing that the table dead_letter_count does not have: type, reason,
- * category, group and status in any way, and one time range. */
+/* Whether it asks for nothing that the tables dead_letter_count and error_group do not have: type,
+ * class, reason, category, group and status in any way, and one time range. */
 bool rp_filter_countable(const struct rp_filter *f);
 /* Appends a subquery in parentheses, to be counted by sum(n), with the columns hour, task_type,
  * reason, category, fingerprint, status, n, came_back, first_at, last_at. A countable filter is
  * answered from whole hours of dead_letter_count, and from the rows of the hours that its range
- * cuts; any other, or one for which `rows` is wanted, from the rows. */
-RP_NODISCARD int rp_filter_count_sql(const struct rp_filter *f, bool rows, struct rp_query *q,
+ * cuts; any other from the rows. */
+RP_NODISCARD int rp_filter_count_sql(const struct rp_filter *f, struct rp_query *q,
                                      struct rp_error *err);
 
 /* The language, for people: fields, operators, examples. */

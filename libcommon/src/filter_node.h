@@ -63,6 +63,25 @@ RP_NODISCARD int rp_filter_value(const struct rp_filter *f, enum rp_filter_field
 #define RP_FILTER_TIME_TEXT 32
 char *rp_filter_time_text(int64_t ms, char out[RP_FILTER_TIME_TEXT]);
 
+/* The time that the filter leaves: dead_at from `from_ms` to before `to_ms`. The database counts
+ * finer than in ms, so what is at an edge is for the conditions to say. */
+struct rp_filter_range {
+    bool has_from, has_to;
+    int64_t from_ms, to_ms;
+};
+struct rp_filter_range rp_filter_range(const struct rp_filter *f);
+/* The whole hours in it, and all hours that have a part in it. */
+struct rp_filter_range rp_filter_hours_in(const struct rp_filter_range *r);
+struct rp_filter_range rp_filter_hours_around(const struct rp_filter_range *r);
+/* Appends " AND column >= ... AND column < ...". */
+void rp_filter_add_range(const struct rp_filter_range *r, const char *column, struct rp_query *q);
+
+bool rp_filter_node_names(const struct rp_filter_node *n, enum rp_filter_field field);
+
+/* Appends the table dead_letter_count with all columns that conditions of a countable filter ask
+ * for, AS d; `groupless` too, where those ask for the error class, which is the group's. */
+void rp_filter_add_rollup(const struct rp_filter *f, struct rp_query *q);
+
 /* Appends the conditions of rp_filter_sql, those on dead_at only if `times`. */
 void rp_filter_conditions(const struct rp_filter *f, bool times, struct rp_query *q);
 

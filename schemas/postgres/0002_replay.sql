@@ -49,6 +49,18 @@ CREATE VIEW archive AS
       FROM dead_letter AS d
       LEFT JOIN dead_letter_state AS s ON s.dead_at = d.dead_at AND s.id = d.id;
 
+-- The same of a time alone. PostgreSQL does not see by itself that the states are of that time too,
+-- and reads all there are.
+CREATE FUNCTION archive_between(low timestamptz, high timestamptz) RETURNS SETOF archive
+LANGUAGE sql STABLE AS $$
+    SELECT d.*, coalesce(s.status, 'dead'), s.status_at, s.job, coalesce(s.replays, 0),
+           s.came_back_at, s.status
+      FROM dead_letter AS d
+      LEFT JOIN dead_letter_state AS s
+        ON s.dead_at = d.dead_at AND s.id = d.id AND s.dead_at >= low AND s.dead_at < high
+     WHERE d.dead_at >= low AND d.dead_at < high
+$$;
+
 -- How many dead letters there are, by the hour. Each change appends what it adds and takes away, so
 -- nobody waits for anybody; the truth is the sum of n (and of came_back) over whatever is asked.
 -- first_at and last_at span what was once added, and may be wider than what is left of it.

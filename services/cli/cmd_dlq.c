@@ -104,6 +104,33 @@ static void print_next(struct dlq *d, const PGresult *result, int n)
     (void)fprintf(stderr, " --before %s\n", PQgetvalue(result, n - 1, PQnfields(result) - 1));
 }
 
+static void add_question(struct dlq *d, const struct cursor *cursor, int64_t limit, bool payload,
+                         struct rp_query *q)
+{
+    bool begun = cursor->time[0] != '\0';
+    rp_query_add(q, "SELECT ");
+    rp_query_add(q, d->form == DLQ_FORM_JSON ? rp_archive_json : columns(d->form));
+    rp_query_add(q, payload && d->form != DLQ_FORM_JSON ? ", d.payload, " CURSOR
+                                                        : ", NULL::bytea, " CURSOR);
+    rp_query_add(q, " FROM (");
+    if (rp_filter_list_sql(d->filter, begun ? cursor->time : NULL, begun ? cursor->id : NULL, limit,
+                           q, NULL) != 0)
+        q->failed = true;
+    /* The limit keeps PostgreSQL from joining all of the archive with a page of it. */
+    rp_query_add(q, ") AS p, LATERAL (SELECT * FROM archive AS a WHERE a.dead_at = p.dead_at"
+                    " AND a.id = p.id LIMIT 1) AS d ORDER BY d.dead_at DESC, d.id DESC");
+}
+
+/* A list is a page, whose rows an index finds one by one. PostgreSQL may rather read all states. */
+static int ask(struct dlq *d, struct rp_query *q, PGresult **out)
+{
+    struct rp_error err;
+    if (rp_db_script(d->db, "SET enable_hashjoin = off; SET enable_mergejoin = off", &err) == 0)
+        return dlq_query_ask(d, q, out);
+    rp_query_clear(q);
+    return dlq_failed(d, &err);
+}
+
 static int list(struct dlq *d)
 {
     struct rp_query q = {0};
@@ -115,22 +142,8 @@ static int list(struct dlq *d)
     if (limit == 0 || read_cursor(d->args, &cursor) != CLI_OK ||
         (with_payload && payload == PAYLOAD_BAD))
         return CLI_USAGE;
-    rp_query_add(&q, "SELECT ");
-    rp_query_add(&q, d->form == DLQ_FORM_JSON ? rp_archive_json : columns(d->form));
-    rp_query_add(&q, with_payload && d->form != DLQ_FORM_JSON ? ", d.payload, " CURSOR
-                                                              : ", NULL::bytea, " CURSOR);
-    rp_query_add(&q, " FROM (SELECT d.dead_at, d.id FROM ");
-    rp_filter_source(d->filter, &q);
-    rp_query_add(&q, " WHERE ");
-    dlq_add_filter(d, &q);
-    if (cursor.time[0] != '\0')
-        rp_query_add_page(&q, RP_QUERY_BEFORE, cursor.time, cursor.id);
-    rp_query_add(&q, " ORDER BY d.dead_at DESC, d.id DESC LIMIT ");
-    rp_query_param_int(&q, limit < INT64_MAX ? limit + 1 : limit);
-    /* The limit keeps PostgreSQL from joining all of the archive with a page of it. */
-    rp_query_add(&q, ") AS p, LATERAL (SELECT * FROM archive AS a WHERE a.dead_at = p.dead_at"
-                     " AND a.id = p.id LIMIT 1) AS d ORDER BY d.dead_at DESC, d.id DESC");
-    int code = dlq_query_ask(d, &q, &result);
+    add_question(d, &cursor, limit < INT64_MAX ? limit + 1 : limit, with_payload, &q);
+    int code = ask(d, &q, &result);
     if (code != CLI_OK)
         return code;
     int rows = PQntuples(result), n = rows > limit ? (int)limit : rows;

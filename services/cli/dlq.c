@@ -94,7 +94,7 @@ void dlq_add_filter(struct dlq *d, struct rp_query *q)
 
 void dlq_add_counts(struct dlq *d, struct rp_query *q)
 {
-    if (rp_filter_count_sql(d->filter, false, q, NULL) != 0)
+    if (rp_filter_count_sql(d->filter, q, NULL) != 0)
         q->failed = true;
 }
 

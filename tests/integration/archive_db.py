@@ -41,7 +41,8 @@ class ArchiveDb:
             cursor = connection.execute(sql, values or None)
             return cursor.fetchall() if cursor.description else None
 
-    def add_letters(self, count, first_at, days=1, types=6, groups=40, first_offset=0):
+    def add_letters(self, count, first_at, days=1, types=6, groups=40, classes=1,
+                    first_offset=0):  # fmt: skip
         """Rows made in the database, spread evenly over the days from `first_at` on."""
         self.query(
             "select dead_letter_add_day(day::date) from generate_series("
@@ -56,10 +57,11 @@ class ArchiveDb:
             "  %(first)s + n, case n %% 5 when 0 then 'NON_RETRYABLE' else 'EXHAUSTED' end,"
             "  case n %% 3 when 0 then 'NETWORK' when 1 then 'TIMEOUT' end, n %% 7, 'task-' || n,"
             "  'type-' || n %% %(types)s, 'orders', convert_to(repeat(md5(n::text), 8), 'UTF8'),"
-            "  'java.io.IOException', 'no answer from host ' || n, n %% %(groups)s"
+            "  concat('java.io.IOException', nullif(n %% %(groups)s %% %(classes)s, 0)),"
+            "  'no answer from host ' || n, n %% %(groups)s"
             " from generate_series(0, %(count)s - 1) as n",
             {"at": first_at, "days": days, "count": count, "first": first_offset, "types": types,
-             "groups": groups},
+             "groups": groups, "classes": classes},
         )  # fmt: skip
 
     KEYS = "task_type, reason, category, fingerprint, status"

@@ -191,7 +191,7 @@ def add_odd_letters(db):
                 text, None, [text, text], ["", text], text, "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00",
                 None, ["payload", text], b"\0", -1 - i, "job-1", at, 4,
             ))  # fmt: skip
-            connection.execute("insert into error_group values (%s, %s, null, %s)", (-1 - i, text, text))
+            connection.execute("insert into error_group values (%s, %s, %s, %s)", (-1 - i, text[:900], text, text))
         connection.execute(insert, (
             40, at, at, "t", 9, 9, None, "UNDECODABLE", None, None, None, None, None, None, None, None, *(None,) * 14,
             None, None, all_bytes, None, None, 0, None, None, None,

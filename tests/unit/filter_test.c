@@ -229,6 +229,7 @@ static void what_the_rollup_has_is_countable(void **state)
     } cases[] = {
         {"all", true},
         {"type = a* and not (status = dead or group = abcd)", true},
+        {"class = a* and since 2h", true},
         {"since 2h and until 1h and reason = exhausted", true},
         {"dead_at = 2026-11-21", false},
         {"not since 2h", false},
@@ -261,17 +262,19 @@ static void the_range_is_cut_at_whole_hours(void **state)
     (void)state;
     struct rp_filter *f = where("since 2026-11-21T01:30Z and until 2026-11-21T05:00Z");
     struct rp_query q = {0};
-    assert_int_equal(rp_filter_count_sql(f, false, &q, NULL), 0);
-    assert_int_equal(q.n, 8);
+    assert_int_equal(rp_filter_count_sql(f, &q, NULL), 0);
+    assert_int_equal(q.n, 10);
     assert_string_equal(q.values[0], "2026-11-21T02:00:00.000Z"); /* the rollup's hours */
     assert_string_equal(q.values[1], "2026-11-21T05:00:00.000Z");
-    assert_string_equal(q.values[4], "2026-11-21T02:00:00.000Z"); /* the rows before */
-    assert_string_equal(q.values[7], "2026-11-21T05:00:00.000Z"); /* and after */
+    assert_string_equal(q.values[2], "2026-11-21T01:29:59.999Z"); /* the rows before */
+    assert_string_equal(q.values[3], "2026-11-21T02:00:00.000Z");
+    assert_string_equal(q.values[6], "2026-11-21T05:00:00.000Z"); /* and after */
+    assert_string_equal(q.values[7], "2026-11-21T05:00:00.000Z");
     rp_query_clear(&q);
     rp_filter_free(f);
     f = where("since 2026-11-21T01:10Z and until 2026-11-21T01:50Z");
-    assert_int_equal(rp_filter_count_sql(f, false, &q, NULL), 0);
-    assert_int_equal(q.n, 2);
+    assert_int_equal(rp_filter_count_sql(f, &q, NULL), 0);
+    assert_int_equal(q.n, 4);
     rp_query_clear(&q);
     rp_filter_free(f);
 }
@@ -293,7 +296,8 @@ static void what_the_states_alone_can_answer_is_asked_of_them(void **state)
         {"status = discarded or type = a", false},
         {"not came_back", false},
         {"job = none", false},
-        {"status = discarded and class = a", false},
+        {"status = discarded and class = a", true},
+        {"status = discarded and message contains a", false},
         {"all", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
