@@ -85,12 +85,7 @@ static int list(struct run *r, struct rp_error *err)
     rp_query_add(&q, ") AS w RETURNING 1) SELECT count(*) FROM added");
     if (run_int(r, &q, &r->progress->matched, err) != 0)
         return -1;
-    /* A batch is few rows, each found by its key. PostgreSQL may rather read an index over all dead
-     * letters from its beginning, for each batch. */
-    return rp_db_script(r->db,
-                        "ANALYZE pg_temp.going; SET enable_mergejoin = off;"
-                        "SET enable_hashjoin = off",
-                        err);
+    return rp_db_script(r->db, "ANALYZE pg_temp.going", err);
 }
 
 /* The next lines of the file; behind the last of them where `last` is not NULL. */
@@ -277,8 +272,7 @@ static void forget_export(struct run *r)
 
 static int end(struct run *r, int failed)
 {
-    try_script(r, "RESET enable_mergejoin; RESET enable_hashjoin;"
-                  "DROP TABLE IF EXISTS pg_temp.going");
+    try_script(r, RP_QUERY_AS_PLANNED "; DROP TABLE IF EXISTS pg_temp.going");
     return failed;
 }
 
@@ -288,6 +282,8 @@ int rp_purge_run(struct rp_db *db, const struct rp_purge *p, struct rp_purge_pro
     struct run r = {.db = db, .p = p, .progress = out};
     *out = (struct rp_purge_progress){0};
     int failed = list(&r, err);
+    if (failed == 0)
+        failed = rp_db_script(db, RP_QUERY_ONE_BY_ONE, err);
     if (failed == 0 && out->matched > 0 && p->export_path != NULL)
         failed = export_by(&r, write_listed, err);
     if (failed == 0 && out->matched > 0) {
@@ -302,5 +298,8 @@ int rp_purge_export(struct rp_db *db, const struct rp_purge *p, struct rp_purge_
 {
     struct run r = {.db = db, .p = p, .progress = out};
     *out = (struct rp_purge_progress){0};
-    return export_by(&r, write_matching, err);
+    int failed = rp_db_script(db, RP_QUERY_ONE_BY_ONE, err);
+    if (failed == 0)
+        failed = export_by(&r, write_matching, err);
+    return end(&r, failed);
 }

@@ -26,6 +26,12 @@ enum rp_query_side { RP_QUERY_BEFORE, RP_QUERY_BEHIND };
 void rp_query_add_page(struct rp_query *q, enum rp_query_side side, const char *dead_at,
                        const char *id);
 
+/* Scripts: from here on a connection joins rows of the archive with their states one by one, by the
+ * index; and then as it likes again. A page is few rows, for each of which PostgreSQL may rather
+ * read all the states there are, or an index from its beginning. */
+#define RP_QUERY_ONE_BY_ONE "SET enable_mergejoin = off; SET enable_hashjoin = off"
+#define RP_QUERY_AS_PLANNED "RESET enable_mergejoin; RESET enable_hashjoin"
+
 /* Runs it; it may be run again. `out` as rp_db_query has it. */
 RP_NODISCARD int rp_query_run(struct rp_query *q, struct rp_db *db, PGresult **out,
                               struct rp_error *err);

@@ -121,11 +121,10 @@ static void add_question(struct dlq *d, const struct cursor *cursor, int64_t lim
                     " AND a.id = p.id LIMIT 1) AS d ORDER BY d.dead_at DESC, d.id DESC");
 }
 
-/* A list is a page, whose rows an index finds one by one. PostgreSQL may rather read all states. */
 static int ask(struct dlq *d, struct rp_query *q, PGresult **out)
 {
     struct rp_error err;
-    if (rp_db_script(d->db, "SET enable_hashjoin = off; SET enable_mergejoin = off", &err) == 0)
+    if (rp_db_script(d->db, RP_QUERY_ONE_BY_ONE, &err) == 0)
         return dlq_query_ask(d, q, out);
     rp_query_clear(q);
     return dlq_failed(d, &err);

@@ -61,13 +61,13 @@ def plans(log):
         yield float(found[1]), decoder.raw_decode(text, found.end())[0]
 
 
-def scans(node):
+def scans(node, tables="dead_letter_[0-9]"):
     """Of the letters' partitions: (node type, rows looked at)."""
-    if re.match("dead_letter_[0-9]", node.get("Relation Name", "")):
+    if re.match(tables, node.get("Relation Name", "")):
         rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
         yield node["Node Type"], rows * node["Actual Loops"]
     for child in node.get("Plans", []):
-        yield from scans(child)
+        yield from scans(child, tables)
 
 
 def ask(db, *arguments):
@@ -150,3 +150,14 @@ def test_a_usual_question_reads_little_and_takes_less_than_a_second(million, que
 def test_the_rollup_says_what_a_count_of_the_rows_says(million, filter, condition):
     said, _ = ask(million, "count", *filter)
     assert [(int(said),)] == million.query(f"select count(*) from archive where {condition}")
+
+
+@pytest.mark.parametrize("command", ["export", "discard"])
+def test_what_goes_through_many_rows_reads_each_but_once(million, tmp_path, command):
+    """The hour has some 6,000 dead letters, in many batches."""
+    hour = ["--since", "2026-11-17T05:00Z", "--until", "2026-11-17T06:00Z"]
+    more = [tmp_path / "hour.jsonl"] if command == "export" else ["--reason", "a test", "--yes"]
+    _, asked = ask(million, command, *hour, *more)
+    read = [scan for _, plan in asked for scan in scans(plan["Plan"], "dead_letter_(state_)?[0-9]")]
+    print(command, f"{sum(ms for ms, _ in asked):.0f} ms, {sum(rows for _, rows in read)} rows read")
+    assert sum(rows for _, rows in read) < 60_000, sorted(read, key=lambda scan: -scan[1])[:5]
