@@ -14,6 +14,8 @@
 #define DEFAULT_LIMIT      50
 #define DEFAULT_LIMIT_TEXT "50"
 #define MAX_CELL           40
+/* A terminal of fewer columns has no room for all of a list. */
+#define NARROW 120
 
 #define DIED "to_char(d.dead_at, 'YYYY-MM-DD HH24:MI:SS') AS died"
 #define ERROR                                                                                      \
@@ -21,12 +23,15 @@
 /* Where the next page begins. */
 #define CURSOR "to_char(d.dead_at, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') || '/' || d.id AS cursor"
 
-static const char *columns(enum dlq_form form)
+/* Where there is no room for all, the error is worth more than the task's id. */
+static const char *columns(enum dlq_form form, size_t width)
 {
     if (form == DLQ_FORM_WIDE)
         return "d.id, " DIED ", d.status, d.reason, d.category, d.policy, d.task_type AS type,"
                " d.task_id AS task, d.target, d.attempts, d.replays,"
                " lpad(to_hex(d.fingerprint), 16, '0') AS group, d.source, " ERROR;
+    if (width > 0 && width < NARROW)
+        return "d.id, " DIED ", d.status, d.reason, d.task_type AS type, " ERROR;
     return "d.id, " DIED ", d.status, d.reason, d.task_type AS type, d.task_id AS task,"
            " d.attempts, " ERROR;
 }
@@ -109,7 +114,7 @@ static void add_question(struct dlq *d, const struct cursor *cursor, int64_t lim
 {
     bool begun = cursor->time[0] != '\0';
     rp_query_add(q, "SELECT ");
-    rp_query_add(q, d->form == DLQ_FORM_JSON ? rp_archive_json : columns(d->form));
+    rp_query_add(q, d->form == DLQ_FORM_JSON ? rp_archive_json : columns(d->form, term_width(stdout)));
     rp_query_add(q, payload && d->form != DLQ_FORM_JSON ? ", d.payload, " CURSOR
                                                         : ", NULL::bytea, " CURSOR);
     rp_query_add(q, " FROM (");
@@ -151,7 +156,7 @@ static int list(struct dlq *d)
     if (rows > n)
         print_next(d, result, n);
     PQclear(result);
-    return n > 0 ? CLI_OK : CLI_NOTHING;
+    return n > 0 ? CLI_OK : dlq_nothing();
 }
 
 static int run_list(const struct cli_args *args)
@@ -176,7 +181,8 @@ const struct cli_command cmd_dlq_list = {
         "Times are UTC. The objects of --format json have all that is known of a dead letter;\n"
         "their `task` is an event that `reprise fail -` takes. `reprise help filter` tells\n"
         "what the options, and --where, can say. Where there are more, the command that goes\n"
-        "on with them is shown.",
+        "on with them is shown. A terminal narrower than 120 columns is shown less; --format\n"
+        "wide has all.",
     .options = list_options,
     .run = run_list,
 };

@@ -210,7 +210,7 @@ static int groups(struct dlq *d)
     if (n > 0)
         print_blocks(result, hours);
     PQclear(result);
-    return n > 0 ? CLI_OK : CLI_NOTHING;
+    return n > 0 ? CLI_OK : dlq_nothing();
 }
 
 static int run(const struct cli_args *args)

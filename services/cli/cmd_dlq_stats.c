@@ -84,8 +84,10 @@ static int stats(struct dlq *d)
     rp_query_add(&q, d->form == DLQ_FORM_JSON ? "SELECT row_to_json(s) FROM (" : "SELECT * FROM (");
     rp_query_add(&q, sums);
     add_keys(&q, places, n, true);
-    rp_query_add(&q, ", to_char(min(first_at), 'YYYY-MM-DD HH24:MI:SS') AS first,"
-                     " to_char(max(last_at), 'YYYY-MM-DD HH24:MI:SS') AS last FROM ");
+    if (d->form != DLQ_FORM_TABLE)
+        rp_query_add(&q, ", to_char(min(first_at), 'YYYY-MM-DD HH24:MI:SS') AS first,"
+                         " to_char(max(last_at), 'YYYY-MM-DD HH24:MI:SS') AS last");
+    rp_query_add(&q, " FROM ");
     dlq_add_counts(d, &q);
     rp_query_add(&q, " AS c GROUP BY ");
     add_keys(&q, places, n, false);
@@ -137,7 +139,8 @@ const struct cli_command cmd_dlq_stats = {
     .group = "dlq",
     .name = "stats",
     .summary = "Counts dead letters by type, reason and category, or by other things.",
-    .about = "--by hour and --by day count over time. Times are UTC.",
+    .about = "--by hour and --by day count over time. Times are UTC; --format wide says when the\n"
+             "first and the last died.",
     .options = stats_options,
     .run = run_stats,
 };

@@ -105,6 +105,12 @@ void dlq_print_json(FILE *out, const PGresult *result, int row)
     (void)fputc('\n', out);
 }
 
+int dlq_nothing(void)
+{
+    cli_error("nothing matched");
+    return CLI_NOTHING;
+}
+
 int dlq_print(struct dlq *d, PGresult *result)
 {
     int n = PQntuples(result);
@@ -115,7 +121,7 @@ int dlq_print(struct dlq *d, PGresult *result)
         table_print(out, result, MAX_CELL);
     pager_close(out);
     PQclear(result);
-    return n > 0 ? CLI_OK : CLI_NOTHING;
+    return n > 0 ? CLI_OK : dlq_nothing();
 }
 
 int64_t dlq_number(const struct cli_args *args, const char *name, int64_t fallback)

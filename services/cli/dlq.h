@@ -42,6 +42,8 @@ RP_NODISCARD int dlq_no_hurry(struct dlq *d, int64_t timeout_ms, struct rp_error
 int dlq_failed(struct dlq *d, const struct rp_error *err);
 int dlq_refused(struct rp_db *db, const struct rp_error *err);
 
+/* Says on stderr that nothing matched; CLI_NOTHING. */
+int dlq_nothing(void);
 /* Prints rows, through a pager where they are many, and clears them: as a table; or, in the form
  * json, the first column, an object a line. CLI_OK or CLI_NOTHING. */
 int dlq_print(struct dlq *d, PGresult *result);

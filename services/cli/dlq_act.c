@@ -94,8 +94,7 @@ static int show(struct dlq *d, struct dlq_act *a)
     PQclear(result);
     if (a->count > 0)
         return CLI_OK;
-    cli_error("nothing matched");
-    return CLI_NOTHING;
+    return dlq_nothing();
 }
 
 static int ask(struct dlq *d, const char *verb, const struct dlq_act *a)

@@ -265,6 +265,7 @@ def test_bad_lines_are_told_by_their_number(make, tmp_path):
     assert "20 imported" in text and f"{len(bad)} lines cannot be imported" in text
     told = [int(l.split()[2].rstrip(":")) for l in other.stderr.splitlines() if l.startswith("reprise: line ")]
     assert sorted(told) == sorted(bad)
+    assert "line 5: it has no dead_at" in other.stderr
     assert not set(other.stderr) & set("\x1b\x07\u009b\u202e\0")
     assert other.count() == 20
     other.assert_counted()

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+import termios
 
 import pytest
 
@@ -197,9 +198,10 @@ def test_pages_follow_each_other(db):
     assert seen == [id for (id,) in expected]
 
 
-def on_terminal(db, *arguments, **env):
-    """What a terminal of 30 lines gets."""
+def on_terminal(db, *arguments, columns=160, **env):
+    """What a terminal gets."""
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (30, columns))
     process = subprocess.Popen(
         [BUILD / "bin/reprise", "dlq", *arguments, "--config", db.config],
         stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", **env},
@@ -227,6 +229,20 @@ def test_a_terminal_gets_colours_and_a_pager(db, tmp_path):
     on_terminal(db, "list", "--limit", "50", PAGER=f"cat > '{paged}'", NO_COLOR="1")
     assert len(paged.read_text().splitlines()) == 51
     assert "\x1b" not in db.run("list", "--limit", 3)
+
+
+def test_a_list_fits_a_narrow_terminal(db):
+    for columns, heads in ((80, "ERROR"), (119, "ERROR"), (120, "TASK")):
+        text = on_terminal(db, "list", "--type", "type-1", columns=columns, PAGER="cat", NO_COLOR="1")
+        table = [line for line in text.splitlines() if not line.startswith("more: ")]
+        assert heads in table[0] and max(map(len, table)) <= columns
+        assert ("TASK" in table[0]) == (columns >= 120)
+
+
+def test_what_matches_nothing_says_so(db):
+    for command in ("list", "groups", "stats"):
+        assert db.run(command, "--type", "no-such-type", code=4) == ""
+        assert db.stderr == "reprise: nothing matched\n"
 
 
 @pytest.mark.parametrize(
