@@ -42,13 +42,15 @@ const char rp_archive_json[] =
     "CASE WHEN jsonb_typeof(" list ") = 'array' THEN ARRAY(SELECT " value                          \
     " FROM jsonb_array_elements(" list ") WITH ORDINALITY AS e (e, n) ORDER BY n) END"
 
-/* An id that is taken, or that would leave the sequence no room, is replaced. */
+/* An id that is taken, or that would leave the sequence no room, is replaced. It is looked for with a
+ * limit: for EXISTS PostgreSQL may read all ids there are. */
 const char rp_archive_json_insert[] =
     "WITH l AS MATERIALIZED (SELECT n, line::jsonb AS j"
     "  FROM unnest($1::text[]) WITH ORDINALITY AS l (line, n)),"
     " r AS MATERIALIZED (SELECT n, j, j->'task' AS t, j->'task'->'error' AS e, j->'record' AS r,"
-    "  CASE WHEN (j->>'id')::bigint BETWEEN 1 AND 9000000000000000 AND NOT EXISTS"
-    "   (SELECT FROM dead_letter AS d WHERE d.id = (j->>'id')::bigint) THEN (j->>'id')::bigint END AS id,"
+    "  CASE WHEN (j->>'id')::bigint BETWEEN 1 AND 9000000000000000 AND (SELECT d.id"
+    "   FROM dead_letter AS d WHERE d.id = (j->>'id')::bigint LIMIT 1) IS NULL"
+    "   THEN (j->>'id')::bigint END AS id,"
     "  ('x' || lpad(coalesce(j->>'fingerprint', ''), 16, '0'))::bit(64)::bigint AS fingerprint"
     "  FROM l),"
     " added AS (INSERT INTO dead_letter (id, dead_at, archived_at, record_topic, record_partition,"

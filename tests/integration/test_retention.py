@@ -232,8 +232,8 @@ def test_a_killed_archiver_loses_no_row_that_is_in_no_export(new_keeper, rng, ki
                         archiver={"statistics": "1s"})  # fmt: skip
     total = 0
     for days_ago in (12, 13) if kind == "types" else (40, 41, 42):
-        keeper.add(days_ago, 15000, types=4)
-        total += 15000
+        keeper.add(days_ago, 6000, types=4)
+        total += 6000
     all_ids = {id for (id,) in keeper.query("select id from dead_letter")}
     goal = total // 2 if kind == "types" else 0
     (service,) = keeper.pipeline.start("archiver")
