@@ -121,10 +121,11 @@ def archive(new_pipeline):
     return Archive(new_pipeline, "archive")
 
 
-def test_the_store(postgres):
+@pytest.mark.parametrize("test", ["store_test", "store_rows_test"])
+def test_the_store(postgres, test):
     dsn = postgres.create_database(f"store-{uuid.uuid4().hex[:6]}")
     done = subprocess.run(
-        [BUILD / "bin/store_test"], env={**os.environ, "REPRISE_TEST_DSN": dsn},
+        [BUILD / "bin" / test], env={**os.environ, "REPRISE_TEST_DSN": dsn},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
