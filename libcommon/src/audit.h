@@ -8,7 +8,7 @@
  * at any moment, also when this process dies: detail.rows is how many, detail.finished whether it
  * came to its end, detail.error why it did not. */
 struct rp_audit {
-    const char *action, *actor, *reason;   /* the reason may be NULL */
+    const char *action, *actor, *reason;     /* the reason may be NULL */
     const char *filter, *file, *exported_to; /* each may be NULL */
 };
 

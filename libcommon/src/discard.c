@@ -112,7 +112,8 @@ int rp_discard_run(struct rp_db *db, const struct rp_discard *p, struct rp_disca
                                    .reason = p->reason,
                                    .filter = p->filter_text};
     *out = (struct rp_discard_progress){0};
-    if (rp_db_script(db, RP_QUERY_ONE_BY_ONE, err) != 0 || rp_audit_begin(db, &audit, &r.audit, err) != 0)
+    if (rp_db_script(db, RP_QUERY_ONE_BY_ONE, err) != 0 ||
+        rp_audit_begin(db, &audit, &r.audit, err) != 0)
         return -1;
     while (go_on(&r)) {
         int64_t changed;

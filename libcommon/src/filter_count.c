@@ -39,7 +39,8 @@ static bool is_bound(const struct rp_filter_node *n)
 bool rp_filter_countable(const struct rp_filter *f)
 {
     for (int i = 0; i < RP_N_FIELDS; i++)
-        if (!rp_filter_fields[i].countable && rp_filter_node_names(&f->root, (enum rp_filter_field)i))
+        if (!rp_filter_fields[i].countable &&
+            rp_filter_node_names(&f->root, (enum rp_filter_field)i))
             return false;
     for (const struct rp_filter_node *c = f->root.first; c != NULL; c = c->next)
         if (!is_bound(c) && rp_filter_node_names(c, RP_FIELD_DEAD_AT))

@@ -20,8 +20,8 @@ void rp_query_add(struct rp_query *q, const char *sql);
 void rp_query_param(struct rp_query *q, const char *value);
 void rp_query_param_int(struct rp_query *q, int64_t value);
 
-/* Appends " AND ..." for the rows AS d that come behind one in the order of (dead_at, id), or before
- * it in that order. */
+/* Appends " AND ..." for the rows AS d that come before or behind one, in the order of (dead_at,
+ * id). */
 enum rp_query_side { RP_QUERY_BEFORE, RP_QUERY_BEHIND };
 void rp_query_add_page(struct rp_query *q, enum rp_query_side side, const char *dead_at,
                        const char *id);

@@ -68,8 +68,8 @@ int migrated_database(void **state)
 struct store *open_store(const char *owner)
 {
     struct store *s = NULL;
-    if (store_new(store_fixture_dsn(), TOPIC, owner, &s, &err) != 0 || store_connect(s, &err) != 0 ||
-        store_add_day(s, DAY, &err) != 0)
+    if (store_new(store_fixture_dsn(), TOPIC, owner, &s, &err) != 0 ||
+        store_connect(s, &err) != 0 || store_add_day(s, DAY, &err) != 0)
         fail_msg("%s", err.text);
     return s;
 }
