@@ -35,7 +35,8 @@ static void add_question(struct dlq *d, struct rp_query *q, int64_t limit, int64
                     " coalesce(sum(n) FILTER (WHERE status = 'replayed'), 0)::bigint AS replayed,"
                     " coalesce(sum(n) FILTER (WHERE status = 'discarded'), 0)::bigint AS discarded,"
                     " sum(came_back)::bigint AS came_back,"
-                    " min(first_at) AS first, max(last_at) AS last"
+                    " min(first_at) AS first, max(last_at) AS last,"
+                    " max(hour) FILTER (WHERE n > 0) AS last_hour"
                     " FROM c GROUP BY fingerprint HAVING sum(n) > 0"
                     " ORDER BY sum(n) DESC, fingerprint LIMIT ");
     rp_query_param_int(q, limit);
@@ -55,7 +56,8 @@ static void add_question(struct dlq *d, struct rp_query *q, int64_t limit, int64
                  " ON e.fingerprint = g.fingerprint AND e.fingerprint <> 0"
                  " LEFT JOIN LATERAL (SELECT d.dead_at, d.id FROM ");
     rp_filter_source(d->filter, q);
-    rp_query_add(q, " WHERE d.fingerprint = g.fingerprint AND ");
+    rp_query_add(q, " WHERE d.fingerprint = g.fingerprint AND d.dead_at >= g.last_hour"
+                    " AND d.dead_at < g.last_hour + interval '1 hour' AND ");
     dlq_add_filter(d, q);
     rp_query_add(q, " ORDER BY d.dead_at DESC, d.id DESC LIMIT 1) AS p ON true"
                     " LEFT JOIN LATERAL (SELECT * FROM dead_letter AS l WHERE l.dead_at = p.dead_at"
