@@ -113,6 +113,7 @@ QUESTIONS = [
     ["groups", "--class", "*Exception3"],
     ["groups", "--class", "*a*", "--type", "type-1"],
     ["groups", "--status", "dead"],
+    ["groups", "--status", "discarded", "--limit", "100"],
     ["stats"],
     ["stats", "--type", "type-1"],
     ["count", "--type", "type-1"],
