@@ -10,7 +10,8 @@
  *   REPRISE_CRASH_POINT=N:M      the M-th time that any thread comes there
  *   REPRISE_CRASH_POINT=N:M:S    stands still instead, until SIGCONT
  *
- * bin/crash_points prints the list below. A number is never used for something else. */
+ * bin/crash_points prints the list below: number, name, and who comes there. For each kind of those
+ * there is a test that dies at every one of its points. A number is never used for something else. */
 #define RP_CRASH_POINTS(POINT)                                                                     \
     /* Publishing: the router, the delayer and replay. */                                          \
     POINT(1, init_before, "router delayer replay")                                                 \
@@ -46,17 +47,17 @@
     POINT(48, database_committed, "archiver")                                                      \
     POINT(49, watched_offsets_after, "archiver")                                                   \
     /* Retention by type, dlq purge, statistics. */                                                \
-    POINT(60, export_batch_written, "retention")                                                   \
-    POINT(61, export_named, "retention")                                                           \
-    POINT(62, purge_deleted, "retention")                                                          \
-    POINT(63, purge_committed, "retention")                                                        \
+    POINT(60, export_batch_written, "export retention")                                            \
+    POINT(61, export_named, "export retention")                                                    \
+    POINT(62, purge_deleted, "purge retention")                                                    \
+    POINT(63, purge_committed, "purge retention")                                                  \
     POINT(64, statistics_taken, "retention")                                                       \
     POINT(65, day_exported, "retention")                                                           \
     /* dlq discard, dlq import. */                                                                 \
-    POINT(70, discard_changed, "dlq")                                                              \
-    POINT(71, discard_committed, "dlq")                                                            \
-    POINT(72, import_added, "dlq")                                                                 \
-    POINT(73, import_committed, "dlq")                                                             \
+    POINT(70, discard_changed, "discard")                                                          \
+    POINT(71, discard_committed, "discard")                                                        \
+    POINT(72, import_added, "import")                                                              \
+    POINT(73, import_committed, "import")                                                          \
     /* Replay. */                                                                                  \
     POINT(80, replay_plan_before, "replay-plan")                                                   \
     POINT(81, replay_plan_after, "replay-plan")                                                    \
@@ -70,9 +71,9 @@
     POINT(89, replay_committed, "replay")                                                          \
     POINT(90, replay_mark_asked, "replay")                                                         \
     POINT(91, replay_marked, "replay")                                                             \
-    POINT(92, replay_canaries_out, "replay")                                                       \
+    POINT(92, replay_canaries_out, "replay-canary")                                                \
     POINT(93, replay_stopped, "replay-stop")                                                       \
-    POINT(94, replay_released, "replay-stop")                                                      \
+    POINT(94, replay_released, "replay-cancel")                                                    \
     POINT(95, replay_finish_before, "replay")                                                      \
     POINT(96, replay_finished, "replay")                                                           \
     POINT(97, replay_rest_before, "replay-pause")                                                  \

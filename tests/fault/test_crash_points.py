@@ -2,26 +2,16 @@
 """Each service dies at each of its crash points in turn, and is started again; then all is counted."""
 
 import signal
-import subprocess
 import time
 
 import pytest
 from checker import judge
 from cluster import transactional_id
 from confluent_kafka import KafkaException, Producer
+from crash_points import all_points
 from load import POLICIES, Load
-from pipeline import BUILD
 
 SERVICES = ("router", "delayer", "archiver")
-# Who comes to the others: test_retention.py, test_dlq_crash_points.py, test_replay.py sweep those.
-OTHERS = {"retention", "dlq", "replay", "replay-plan", "replay-stop", "replay-pause"}
-
-
-def crash_points():
-    """(number, name, services) of each, from the build's own list."""
-    lines = subprocess.check_output([BUILD / "bin/crash_points"], text=True).splitlines()
-    for number, name, services in (line.split("\t") for line in lines):
-        yield int(number), name, services.split()
 
 
 def fence(pipeline, service):
@@ -86,15 +76,9 @@ class Victim:
         self.arm()
 
 
-def test_no_point_is_left_out():
-    """What no kind of process is swept for would never be tried."""
-    for number, name, kinds in crash_points():
-        assert set(kinds) <= {*SERVICES, *OTHERS}, f"{number} {name}"
-
-
 @pytest.mark.timeout(400)
 def test_a_service_may_die_anywhere(new_pipeline, rng):
-    points = list(crash_points())
+    points = all_points()
     assert points
     pipeline = new_pipeline("crash", policies=POLICIES, router={"workers": 2}, delayer={"workers": 2})
     load = Load(pipeline, rng)

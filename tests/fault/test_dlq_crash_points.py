@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line dies at each point of what it does to dead letters; it is run again, and all is counted."""
+"""The command line dies at each point of what it does to dead letters; it is run again, and all is counted. Replays die
+in tests/integration/test_replay.py, retention in test_retention.py."""
 
 import os
+import pathlib
+import re
 import signal
-import subprocess
 
 import pytest
 
-from dlq import BUILD, Dlq
+from crash_points import all_points, crash_points
+from dlq import Dlq
+from test_crash_points import SERVICES
 
 ROWS = 3000
 
 
-def numbers():
-    lines = subprocess.check_output([BUILD / "bin/crash_points"], text=True).splitlines()
-    return {name: number for number, name, _ in (line.split("\t") for line in lines)}
+def names(*kinds):
+    return [name for _, name in crash_points(*kinds)]
+
+
+def number_of(point):
+    return next(number for number, name, _ in all_points() if name == point)
 
 
 @pytest.fixture
@@ -25,8 +32,8 @@ def db(postgres, tmp_path):
     return db
 
 
-def die_at(db, point, *arguments):
-    process = db.start(*arguments, env={**os.environ, "REPRISE_CRASH_POINT": f"{numbers()[point]}:2"})
+def die_at(db, point, *arguments, nth=2):
+    process = db.start(*arguments, env={**os.environ, "REPRISE_CRASH_POINT": f"{number_of(point)}:{nth}"})
     out, err = process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL, f"{point} is not reached: {out} {err}"
 
@@ -35,7 +42,7 @@ def audited(db, action):
     return sum(detail["rows"] for _, _, detail in db.audited(action))
 
 
-@pytest.mark.parametrize("point", ["discard_changed", "discard_committed"])
+@pytest.mark.parametrize("point", names("discard"))
 def test_discard(db, point):
     arguments = ["discard", "--where", "all", "--reason", "x", "--yes"]
     die_at(db, point, *arguments)
@@ -46,7 +53,7 @@ def test_discard(db, point):
     db.assert_counted()
 
 
-@pytest.mark.parametrize("point", ["purge_deleted", "purge_committed"])
+@pytest.mark.parametrize("point", names("purge"))
 def test_purge(db, point):
     arguments = ["purge", "--where", "all", "--reason", "x", "--yes"]
     die_at(db, point, *arguments)
@@ -56,17 +63,25 @@ def test_purge(db, point):
     db.assert_counted()
 
 
-def test_an_export_before_a_purge(db, tmp_path):
+@pytest.mark.parametrize("point", names("export"))
+def test_an_export_before_a_purge(db, tmp_path, point):
     path = tmp_path / "gone.jsonl.zst"
     arguments = ["purge", "--where", "all", "--reason", "x", "--yes", "--export", path]
-    die_at(db, "export_batch_written", *arguments)
-    assert not path.exists() and db.count() == ROWS
+    die_at(db, point, *arguments, nth=2 if point == "export_batch_written" else 1)
+    assert path.exists() == (point == "export_named") and db.count() == ROWS
+    if path.exists():  # whole, and in the way of the next one
+        assert "exists" in db.run(*arguments, code=(1, 2)) + db.stderr and db.count() == ROWS
+        path.rename(tmp_path / "first.jsonl.zst")
+        db.run(*arguments)
+        assert db.count() == 0
+        assert f"{ROWS:,} imported" in db.run("import", tmp_path / "first.jsonl.zst")
+        return
     db.run(*arguments)
     assert db.count() == 0
     assert f"{ROWS:,} imported" in db.run("import", path)
 
 
-@pytest.mark.parametrize("point", ["import_added", "import_committed"])
+@pytest.mark.parametrize("point", names("import"))
 def test_import(db, tmp_path, point):
     path = tmp_path / "all.jsonl.gz"
     db.run("export", path)
@@ -78,3 +93,11 @@ def test_import(db, tmp_path, point):
     assert audited(db, "import") == ROWS
     assert db.query("select to_jsonb(a) - 'state_status' from archive as a order by dead_at, id") == before
     db.assert_counted()
+
+
+def test_no_point_is_forgotten():
+    """Each kind of points has a test that takes them from the list, all of them."""
+    tests = [pathlib.Path(__file__), *pathlib.Path(__file__).parents[1].glob("integration/test_re*.py")]
+    asked = re.findall(r"\b(?:crash_points|names|numbers)\(([^()]*)\)", "".join(t.read_text() for t in tests))
+    swept = {kind for kinds in asked for kind in re.findall(r'"([\w-]+)"', kinds)}
+    assert {kind for _, _, kinds in all_points() for kind in kinds} - set(SERVICES) <= swept

@@ -11,7 +11,8 @@ import time
 import pytest
 
 from archive_db import ArchiveDb
-from pipeline import BUILD, wait_for
+from crash_points import crash_points
+from pipeline import wait_for
 
 TODAY = datetime.datetime.now(datetime.timezone.utc).date()
 
@@ -259,25 +260,18 @@ def test_a_killed_archiver_loses_no_row_that_is_in_no_export(new_keeper, rng, ki
     assert kills > 0
 
 
-def crash_points():
-    lines = subprocess.check_output([BUILD / "bin/crash_points"], text=True).splitlines()
-    points = [line.split("\t") for line in lines]
-    return [(number, name) for number, name, who in points if "retention" in who.split()]
-
-
 @pytest.mark.timeout(180)
 def test_killed_at_each_point_of_retention_it_loses_nothing(new_keeper):
     """A day that goes, types of which some go, and statistics, each time."""
     keeper = new_keeper(retention={"by_type": {"type-1": "7d", "type-2": "8d"}},
                         archiver={"statistics": "1s"})  # fmt: skip
     service = keeper.pipeline.add("archiver")
-    points, all_ids = crash_points(), set()
-    assert len(points) >= 6
+    points, all_ids = crash_points("retention"), set()
     for n, (number, name) in enumerate(points):
         keeper.add(12 + n, 400, types=4)
         keeper.add(40 + n, 300, types=4)
         all_ids |= {id for (id,) in keeper.query("select id from dead_letter")}
-        service.start(REPRISE_CRASH_POINT=number)
+        service.start(REPRISE_CRASH_POINT=f"{number}")
         wait_for(lambda: service.process.poll() is not None, f"the death at {name}", 60)
         assert service.process.returncode == -signal.SIGKILL
         keeper.db.assert_counted()
