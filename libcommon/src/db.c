@@ -313,6 +313,17 @@ bool rp_db_contended(const struct rp_db *db)
            strcmp(db->sqlstate, "40001") == 0;
 }
 
+/* Features, catalogs and schemas that are not there; syntax, names and permissions; the server's own
+ * faults. */
+int rp_db_needs_mending(const struct rp_db *db, struct rp_error *err)
+{
+    static const char *const classes[] = {"0A", "3D", "3F", "42", "XX"};
+    for (size_t i = 0; err != NULL && i < sizeof classes / sizeof *classes; i++)
+        if (strncmp(db->sqlstate, classes[i], 2) == 0)
+            err->cls = RP_FATAL;
+    return -1;
+}
+
 char *rp_db_literal(struct rp_db *db, const char *text)
 {
     return PQescapeLiteral(db->conn, text, strlen(text));

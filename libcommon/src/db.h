@@ -34,6 +34,9 @@ const char *rp_db_sqlstate(const struct rp_db *db);
 /* The last call met a deadlock, a lock that did not come in time, or a state that is not as it was
  * seen: its transaction is worth another try. */
 bool rp_db_contended(const struct rp_db *db);
+/* For one who is not to wait for somebody to mend the database: makes `err` of the last call FATAL
+ * where a table, a column, a function or a permission is missing, and the like. Returns -1. */
+int rp_db_needs_mending(const struct rp_db *db, struct rp_error *err);
 
 /* `text` as a quoted literal, the caller's to PQfreemem; NULL when there is no memory. */
 char *rp_db_literal(struct rp_db *db, const char *text);

@@ -45,16 +45,15 @@ static void read_position(const PGresult *result, struct rp_replay_job *job)
 
 #define POSITION "epoch, total, marked, refused, canary_at IS NOT NULL"
 
-static int read_claim(const PGresult *result, const char *id, struct rp_replay_job *out,
-                      struct rp_error *err)
+static void read_claim(const PGresult *result, const char *id, struct rp_replay_job *out)
 {
     *out = (struct rp_replay_job){0};
-    if (rp_replay_options_read(PQgetvalue(result, 0, 5), &out->options, err) != 0)
-        return -1;
+    if (rp_replay_options_read(PQgetvalue(result, 0, 5), &out->options, &out->unread) != 0)
+        rp_replay_options_init(&out->options);
     read_position(result, out);
     (void)snprintf(out->id, sizeof out->id, "%s", id);
     (void)snprintf(out->stamp, sizeof out->stamp, "%s", PQgetvalue(result, 0, 6));
-    return 0;
+    (void)snprintf(out->state, sizeof out->state, "%s", PQgetvalue(result, 0, 7));
 }
 
 static int explain_refusal(struct rp_db *db, const char *id, struct rp_error *err)
@@ -77,25 +76,27 @@ static int explain_refusal(struct rp_db *db, const char *id, struct rp_error *er
     return -1;
 }
 
-int rp_replay_job_claim(struct rp_db *db, const char *id, const char *runner,
+int rp_replay_job_claim(struct rp_db *db, const char *id, const char *runner, bool settle,
                         struct rp_replay_job *out, struct rp_error *err)
 {
-    const char *values[] = {id, runner};
+    const char *values[] = {id, runner, settle ? "true" : "false"};
     PGresult *result;
     if (rp_db_query(
             db,
-            "UPDATE replay_job SET epoch = epoch + 1, runner = $2, state = 'running',"
+            "UPDATE replay_job SET epoch = epoch + 1, runner = $2,"
+            " state = CASE WHEN $3::boolean THEN state ELSE 'running' END,"
             " heartbeat_at = clock_timestamp(), started_at = coalesce(started_at, now()),"
-            " outcome = CASE WHEN wish = 'cancel' THEN outcome END"
+            " outcome = CASE WHEN wish = 'cancel' OR $3::boolean THEN outcome END"
             " WHERE job = $1 AND finished_at IS NULL AND (heartbeat_at IS NULL OR runner = $2"
             "  OR heartbeat_at < clock_timestamp() - " DEAD_AFTER ")"
-            " RETURNING " POSITION ", options, (extract(epoch FROM created_at) * 1000000)::bigint",
-            2, values, &result, err) != 0)
+            " RETURNING " POSITION ", options, (extract(epoch FROM created_at) * 1000000)::bigint, state",
+            3, values, &result, err) != 0)
         return -1;
-    int failed =
-        PQntuples(result) == 0 ? explain_refusal(db, id, err) : read_claim(result, id, out, err);
+    bool claimed = PQntuples(result) > 0;
+    if (claimed)
+        read_claim(result, id, out);
     PQclear(result);
-    return failed;
+    return claimed ? 0 : explain_refusal(db, id, err);
 }
 
 void rp_replay_job_clear(struct rp_replay_job *job)
@@ -244,12 +245,34 @@ int rp_replay_job_finish(struct rp_db *db, const struct rp_replay_job *job, bool
 }
 
 int rp_replay_job_rest(struct rp_db *db, const struct rp_replay_job *job, const char *state,
-                       const char *why, struct rp_error *err)
+                       const char *why, enum rp_replay_marks marks, struct rp_error *err)
 {
-    const char *values[] = {state, why};
+    static const char *const names[] = {"marked", "unmarked", "later"};
+    const char *values[] = {state, why, names[marks]};
     return change(db, job,
-                  "UPDATE replay_job SET state = $3, heartbeat_at = NULL,"
-                  " outcome = CASE WHEN wish = 'cancel' THEN outcome ELSE $4 END"
-                  " WHERE job = $1 AND epoch = $2 RETURNING 1",
-                  2, values, err);
+                  "UPDATE replay_job SET state = coalesce($3, state), outcome ="
+                  "  CASE WHEN wish = 'cancel' OR $3 IS NULL THEN outcome ELSE $4 END,"
+                  " heartbeat_at = CASE $5 WHEN 'later' THEN heartbeat_at"
+                  "  WHEN 'unmarked' THEN to_timestamp(0) END"
+                  " WHERE job = $1 AND epoch = $2 AND finished_at IS NULL RETURNING 1",
+                  3, values, err);
+}
+
+int rp_replay_job_ended(struct rp_db *db, struct rp_replay_job *job, char out[16],
+                        struct rp_error *err)
+{
+    char epoch[RP_UNIT_TEXT];
+    const char *values[] = {job->id, rp_format_int(job->epoch, epoch)};
+    PGresult *result;
+    if (rp_db_query(db,
+                    "SELECT " POSITION ", state FROM replay_job"
+                    " WHERE job = $1 AND epoch = $2 AND finished_at IS NOT NULL",
+                    2, values, &result, err) != 0)
+        return -1;
+    bool ended = PQntuples(result) > 0;
+    if (ended)
+        read_position(result, job);
+    (void)snprintf(out, 16, "%s", ended ? PQgetvalue(result, 0, 5) : "");
+    PQclear(result);
+    return 0;
 }

@@ -18,14 +18,26 @@ struct rp_replay_job {
     int64_t epoch;
     int64_t total, marked, refused;
     bool canary_out; /* the canaries were sent, and are being waited for or were */
+    char state[16];  /* when it was claimed; one who settles leaves it as it is */
     struct rp_replay_options options;
+    struct rp_error unread; /* why the options cannot be read; RP_OK: they can */
+};
+
+/* How far the marks are when a runner lets go of its job. While they may be behind what was sent,
+ * there is a heartbeat, which is or gets too old: so an archiver takes the job up, and settles it.
+ */
+enum rp_replay_marks {
+    RP_REPLAY_MARKED,
+    RP_REPLAY_UNMARKED,       /* somebody is to see to it at once */
+    RP_REPLAY_UNMARKED_LATER, /* or after a while, since it has just failed */
 };
 
 /* Takes the job for `runner`, a name that is no other process's. Fails with RP_E_NOT_FOUND (there
  * is no such job), RP_E_INVALID (it has ended), RP_E_FENCED (somebody is at it, and alive); the
- * text says so for people. Clear the job after success. */
+ * text says so for people. Clear the job after success. `settle`: it is not going to run, so its
+ * state and why stay. */
 RP_NODISCARD int rp_replay_job_claim(struct rp_db *db, const char *id, const char *runner,
-                                     struct rp_replay_job *out, struct rp_error *err);
+                                     bool settle, struct rp_replay_job *out, struct rp_error *err);
 void rp_replay_job_clear(struct rp_replay_job *job);
 /* Reads again what is ours to change, and shows that we live. */
 RP_NODISCARD int rp_replay_job_renew(struct rp_db *db, struct rp_replay_job *job,
@@ -61,9 +73,14 @@ RP_NODISCARD int rp_replay_job_release(struct rp_db *db, const struct rp_replay_
 /* Ends the job: as done, or, after a wish to cancel, as stopped or cancelled. */
 RP_NODISCARD int rp_replay_job_finish(struct rp_db *db, const struct rp_replay_job *job, bool done,
                                       struct rp_error *err);
-/* Lets go of it: `state` is running (somebody is to take it), paused or failed (because of `why`).
- */
+/* Lets go of it: `state` is running (somebody is to take it), paused or failed (because of `why`);
+ * NULL: what it was, and why. */
 RP_NODISCARD int rp_replay_job_rest(struct rp_db *db, const struct rp_replay_job *job,
-                                    const char *state, const char *why, struct rp_error *err);
+                                    const char *state, const char *why, enum rp_replay_marks marks,
+                                    struct rp_error *err);
+/* How it ended, where it was under our epoch: done, cancelled or stopped; else "". So one whose
+ * answer was lost knows what it did. */
+RP_NODISCARD int rp_replay_job_ended(struct rp_db *db, struct rp_replay_job *job, char out[16],
+                                     struct rp_error *err);
 
 #endif

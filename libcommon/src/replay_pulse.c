@@ -29,23 +29,25 @@ static enum rp_replay_wish wish_of(const char *text)
                                         : RP_REPLAY_RUN;
 }
 
-static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out)
+static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out, struct rp_error *err)
 {
     char epoch[RP_UNIT_TEXT];
     const char *values[] = {p->job, rp_format_int(p->epoch, epoch)};
     PGresult *result;
-    if (p->db == NULL && rp_db_open(p->dsn, "reprise replay pulse", TIMEOUT_MS, &p->db, NULL) != 0)
+    if (p->db == NULL && rp_db_open(p->dsn, "reprise replay pulse", TIMEOUT_MS, &p->db, err) != 0)
         return -1;
-    /* What came back died after the job was planned, clocks aside. */
+    /* A runner that has just let go of the job has no pulse to show any more. What came back died
+     * after the job was planned, clocks aside. */
     if (rp_db_query(
             p->db,
-            "UPDATE replay_job AS j SET heartbeat_at = clock_timestamp()"
+            "UPDATE replay_job AS j SET heartbeat_at = CASE WHEN heartbeat_at > to_timestamp(0)"
+            "  THEN clock_timestamp() ELSE heartbeat_at END"
             " WHERE job = $1 AND epoch = $2 AND finished_at IS NULL"
             " RETURNING wish, coalesce(rate, 0), (SELECT count(*) FROM dead_letter AS d"
             "   WHERE d.replay_job = j.job AND d.dead_at > j.created_at - interval '1 hour'),"
             "  coalesce((extract(epoch FROM now() - canary_at) * 1000)::bigint, -1)",
-            2, values, &result, NULL) != 0)
-        return -1;
+            2, values, &result, err) != 0)
+        return rp_db_needs_mending(p->db, err);
     *out = (struct rp_replay_news){.known = true, .lost = PQntuples(result) == 0};
     if (!out->lost) {
         out->wish = wish_of(PQgetvalue(result, 0, 0));
@@ -58,7 +60,8 @@ static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out)
 }
 
 /* Returns whether to go on. */
-static bool wait_for_next(struct rp_replay_pulse *p, const struct rp_replay_news *fresh)
+static bool wait_for_next(struct rp_replay_pulse *p, const struct rp_replay_news *fresh,
+                          const struct rp_error *trouble)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
@@ -66,6 +69,8 @@ static bool wait_for_next(struct rp_replay_pulse *p, const struct rp_replay_news
     (void)pthread_mutex_lock(&p->lock);
     if (fresh != NULL)
         p->news = *fresh;
+    else if (trouble->cls == RP_FATAL)
+        p->news.trouble = *trouble;
     while (!p->stop && pthread_cond_timedwait(&p->wake, &p->lock, &until) == 0)
         ;
     bool stop = p->stop || p->news.lost;
@@ -77,14 +82,15 @@ static void *run(void *opaque)
 {
     struct rp_replay_pulse *p = opaque;
     struct rp_replay_news fresh;
+    struct rp_error err;
     bool got;
     do {
-        got = beat(p, &fresh) == 0;
+        got = beat(p, &fresh, &err) == 0;
         if (!got) {
             rp_db_close(p->db);
             p->db = NULL;
         }
-    } while (wait_for_next(p, got ? &fresh : NULL));
+    } while (wait_for_next(p, got ? &fresh : NULL, &err));
     return NULL;
 }
 

@@ -304,6 +304,8 @@ int rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row 
                       struct rp_error *err)
 {
     if ((r->window == NULL || n < r->first || n >= window_end(r)) && fetch(r, n, err) != 0) {
+        if (r->db != NULL)
+            (void)rp_db_needs_mending(r->db, err);
         disconnect(r);
         return -1;
     }

@@ -13,6 +13,7 @@
 #include "pace.h"
 #include "replay_pulse.h"
 #include "replay_sender.h"
+#include "replay_verdict.h"
 
 #define TIMEOUT_MS INT64_C(60000)
 #define NAP_MS     INT64_C(20)
@@ -26,8 +27,6 @@
 /* How long all is left alone after a failure: doubling from the first to the last. */
 #define FIRST_WAIT_MS INT64_C(100)
 #define LAST_WAIT_MS  INT64_C(5000)
-/* A share of fewer than so many says nothing. */
-#define SHARE_OF_LEAST 20
 
 struct runner {
     const struct rp_replay_run *run;
@@ -43,9 +42,11 @@ struct runner {
     struct rp_pace pace;
     int64_t wait_ms, again_mono_ms; /* after a failure */
     struct rp_error trouble;
+    struct rp_error failure;     /* the job fails of it, once it is settled; RP_OK: none */
+    int64_t settle_until_mono_ms; /* 0: no limit */
     const char *what;
     int64_t shown_mono_ms;
-    bool ended;
+    bool ended, unmarked;
     enum rp_replay_end end;
 };
 
@@ -186,14 +187,36 @@ static int get_ready(struct runner *r, struct rp_error *err)
 static int rest(struct runner *r, const char *state, const char *why, enum rp_replay_end how,
                 struct rp_error *err)
 {
-    if (r->ready && settle(r, err) != 0)
+    if (settle(r, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_rest_before);
-    if (rp_replay_job_rest(r->db, &r->job, state, why, err) != 0)
+    if (rp_replay_job_rest(r->db, &r->job, state, why, RP_REPLAY_MARKED, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_rested);
     end(r, how);
     return 0;
+}
+
+/* Nobody ran it, so it goes back to where it was; or it is paused, where its runner died. */
+static int rest_settled(struct runner *r, struct rp_error *err)
+{
+    if (strcmp(r->job.state, "paused") == 0 || strcmp(r->job.state, "failed") == 0)
+        return rest(r, NULL, NULL, RP_REPLAY_PAUSED, err);
+    const char *why = r->news.wish == RP_REPLAY_PAUSE ? NULL : "its runner died";
+    return rest(r, "paused", why, RP_REPLAY_PAUSED, err);
+}
+
+/* Lets go of it although what was sent may not all be marked. Where the database is away, the end
+ * of the heartbeat says the same, a little later. */
+static bool leave(struct runner *r, const char *state, const char *why, enum rp_replay_end how)
+{
+    struct rp_error ignored;
+    bool again = r->run->settle && r->failure.code != RP_OK;
+    r->unmarked = true;
+    end(r, how);
+    return connect(r, &ignored) == 0 &&
+           rp_replay_job_rest(r->db, &r->job, state, why,
+                              again ? RP_REPLAY_UNMARKED_LATER : RP_REPLAY_UNMARKED, &ignored) == 0;
 }
 
 static int cancel(struct runner *r, enum rp_replay_end how, struct rp_error *err)
@@ -237,60 +260,49 @@ static int stop_job(struct runner *r, const char *why, struct rp_error *err)
 
 /* What people wish, and what comes back. */
 
-static int64_t went_out(const struct runner *r)
+/* All canaries are out, and marked: from now on they have their time. */
+static int wait_for_canaries(struct runner *r, struct rp_error *err)
 {
-    return r->next - r->job.refused;
-}
-
-static bool over_share(const struct runner *r, double share)
-{
-    return (double)r->news.came_back > share * (double)went_out(r);
-}
-
-static int too_many(struct runner *r, const char *of, struct rp_error *err)
-{
-    char why[120];
-    (void)snprintf(why, sizeof why, "%" PRId64 " of %" PRId64 " %s came back dead",
-                   r->news.came_back, went_out(r), of);
-    return stop_job(r, why, err);
-}
-
-/* *hold: nothing is to be sent now. */
-static int serve_canaries(struct runner *r, bool *hold, struct rp_error *err)
-{
-    const struct rp_replay_options *o = &r->job.options;
-    *hold = o->canary > 0 && r->next == o->canary && r->next < r->job.total;
-    if (!*hold)
-        return 0;
     r->what = "waiting for the canaries";
     if (settle(r, err) != 0)
         return -1;
-    if (!r->job.canary_out) {
-        if (rp_replay_job_canaries_out(r->db, &r->job, err) != 0)
-            return -1;
-        RP_CRASH_POINT(replay_canaries_out);
-    }
-    if (went_out(r) > 0 && over_share(r, o->canary_share))
-        return too_many(r, "canaries", err);
-    *hold =
-        went_out(r) > 0 && (r->news.canary_age_ms < 0 || r->news.canary_age_ms < o->canary_wait_ms);
+    if (r->job.canary_out)
+        return 0;
+    if (rp_replay_job_canaries_out(r->db, &r->job, err) != 0)
+        return -1;
+    RP_CRASH_POINT(replay_canaries_out);
     return 0;
+}
+
+/* *hold: nothing is to be sent now. */
+static int heed_verdict(struct runner *r, bool *hold, struct rp_error *err)
+{
+    char why[120];
+    const struct rp_replay_standing standing = {
+        .total = r->job.total,
+        .next = r->next,
+        .refused = r->job.refused,
+        .came_back = r->news.came_back,
+        .canary_age_ms = r->news.canary_age_ms,
+    };
+    enum rp_replay_verdict verdict =
+        rp_replay_judge(&r->job.options, &standing, why, sizeof why);
+    *hold = verdict == RP_REPLAY_HOLD;
+    if (verdict == RP_REPLAY_STOP)
+        return stop_job(r, why, err);
+    return *hold ? wait_for_canaries(r, err) : 0;
 }
 
 static int serve_wishes(struct runner *r, struct rp_error *err)
 {
-    const struct rp_replay_options *o = &r->job.options;
     if (r->news.lost)
         return rp_fail(err, RP_E_FENCED, RP_FATAL, "the replay %s was taken over", r->job.id);
     if (r->news.wish == RP_REPLAY_CANCEL)
         return cancel(r, RP_REPLAY_CANCELLED, err);
+    if (r->run->settle)
+        return rest_settled(r, err);
     if (r->news.wish == RP_REPLAY_PAUSE)
         return rest(r, "paused", NULL, RP_REPLAY_PAUSED, err);
-    if (r->run->settle)
-        return rest(r, "paused", "its runner died", RP_REPLAY_PAUSED, err);
-    if (o->stop_if_dead >= 0 && went_out(r) >= SHARE_OF_LEAST && r->next < r->job.total &&
-        over_share(r, o->stop_if_dead))
-        return too_many(r, "tasks", err);
     return 0;
 }
 
@@ -321,7 +333,13 @@ static int step(struct runner *r, struct rp_error *err)
     bool hold = false;
     if (!r->ready && get_ready(r, err) != 0)
         return -1;
+    if (r->failure.code != RP_OK)
+        return rest(r, "failed", r->failure.text, RP_REPLAY_FAILED, err);
     r->news = rp_replay_pulse_news(r->pulse);
+    if (r->news.trouble.code != RP_OK) {
+        *err = r->news.trouble;
+        return -1;
+    }
     if (!r->news.known) {
         nap(r, NAP_MS);
         return 0;
@@ -330,7 +348,9 @@ static int step(struct runner *r, struct rp_error *err)
         return r->ended ? 0 : -1;
     if (r->next >= r->job.total)
         return complete(r, err);
-    if (serve_canaries(r, &hold, err) != 0 || r->ended)
+    if (r->job.unread.code != RP_OK)
+        return rp_fail(err, r->job.unread.code, RP_FATAL, "%s", r->job.unread.text);
+    if (heed_verdict(r, &hold, err) != 0 || r->ended)
         return r->ended ? 0 : -1;
     show(r, false);
     if (!hold)
@@ -339,27 +359,41 @@ static int step(struct runner *r, struct rp_error *err)
     return 0;
 }
 
-static void fail_job(struct runner *r, const struct rp_error *err)
+/* The job is not ours any more, unless we ended it ourselves, and the answer to that was lost. */
+static int lose(struct runner *r, struct rp_error *err)
 {
-    struct rp_error ignored;
-    r->ready = false;
-    if (connect(r, &ignored) != 0 || rest(r, "failed", err->text, RP_REPLAY_FAILED, &ignored) != 0)
-        end(r, RP_REPLAY_FAILED); /* its heart stops beating, and others see that */
+    char state[16];
+    if (connect(r, err) != 0 || rp_replay_job_ended(r->db, &r->job, state, err) != 0)
+        return -1;
+    r->unmarked = false;
+    end(r, strcmp(state, "done") == 0        ? RP_REPLAY_DONE
+           : strcmp(state, "cancelled") == 0 ? RP_REPLAY_CANCELLED
+           : strcmp(state, "stopped") == 0   ? RP_REPLAY_STOPPED
+                                             : RP_REPLAY_LOST);
+    return 0;
 }
 
-/* What was under way may or may not be done. All of it is found out again. */
-static void take_failure(struct runner *r, const struct rp_error *err)
+static void limit_settling(struct runner *r)
 {
-    r->ready = false;
-    if (err->code == RP_E_FENCED && err->cls == RP_FATAL) {
-        end(r, RP_REPLAY_LOST);
+    if (r->run->settle_within_ms > 0)
+        r->settle_until_mono_ms = rp_mono_ms() + r->run->settle_within_ms;
+}
+
+/* The job rests once it is settled. What fails meanwhile, too, is left to others. */
+static void fail_job(struct runner *r, const struct rp_error *err)
+{
+    if (r->failure.code != RP_OK) {
+        (void)leave(r, "failed", r->failure.text, RP_REPLAY_FAILED);
         return;
     }
-    r->trouble = *err;
-    if (err->cls != RP_RETRIABLE) {
-        fail_job(r, err);
-        return;
-    }
+    r->failure = *err;
+    r->trouble.code = RP_OK;
+    r->again_mono_ms = 0;
+    limit_settling(r);
+}
+
+static void wait_a_while(struct runner *r)
+{
     r->wait_ms = r->wait_ms == 0 ? FIRST_WAIT_MS : 2 * r->wait_ms;
     if (r->wait_ms > LAST_WAIT_MS)
         r->wait_ms = LAST_WAIT_MS;
@@ -367,14 +401,47 @@ static void take_failure(struct runner *r, const struct rp_error *err)
     show(r, true);
 }
 
-/* Lets go of the job. Where the database is away, the end of its heartbeat says the same; so it
- * does where there may be sends that nobody marked, so that an archiver marks them. */
+/* What was under way may or may not be done. All of it is found out again. */
+static void take_failure(struct runner *r, struct rp_error *err)
+{
+    r->ready = false;
+    if (err->code == RP_E_FENCED && err->cls == RP_FATAL && lose(r, err) == 0)
+        return;
+    if (r->db != NULL)
+        (void)rp_db_needs_mending(r->db, err);
+    r->trouble = *err;
+    if (err->cls == RP_RETRIABLE)
+        wait_a_while(r);
+    else
+        fail_job(r, err);
+}
+
 static void let_go(struct runner *r)
 {
     struct rp_error err;
-    const char *state = r->run->pause_on_stop ? "paused" : "running";
-    if (!r->ready || r->run->settle || rest(r, state, NULL, RP_REPLAY_LET_GO, &err) != 0)
-        end(r, RP_REPLAY_LET_GO);
+    const char *state = r->run->settle          ? NULL
+                        : r->run->pause_on_stop ? "paused"
+                                                : "running";
+    if (r->failure.code != RP_OK)
+        (void)leave(r, "failed", r->failure.text, RP_REPLAY_FAILED);
+    else if (r->ready && state != NULL && rest(r, state, NULL, RP_REPLAY_LET_GO, &err) == 0)
+        return;
+    else if (!leave(r, state, NULL, RP_REPLAY_LET_GO) && lose(r, &err) != 0)
+        r->end = RP_REPLAY_LEFT;
+}
+
+static bool out_of_time(const struct runner *r)
+{
+    return r->settle_until_mono_ms > 0 && !r->ready && rp_mono_ms() >= r->settle_until_mono_ms;
+}
+
+/* It could not be settled in time. */
+static void give_up(struct runner *r)
+{
+    if (r->failure.code != RP_OK)
+        (void)leave(r, "failed", r->failure.text, RP_REPLAY_FAILED);
+    else
+        (void)leave(r, NULL, NULL, RP_REPLAY_LET_GO);
 }
 
 static void loop(struct runner *r, struct rp_error *err)
@@ -382,11 +449,14 @@ static void loop(struct runner *r, struct rp_error *err)
     while (!r->ended) {
         if (stopping(r))
             let_go(r);
+        else if (out_of_time(r))
+            give_up(r);
         else if (rp_mono_ms() < r->again_mono_ms)
             nap(r, NAP_MS);
         else if (step(r, err) != 0)
             take_failure(r, err);
     }
+    *err = r->failure.code != RP_OK ? r->failure : r->trouble;
     show(r, true);
 }
 
@@ -394,7 +464,7 @@ static int claim(struct runner *r, const char *job, struct rp_error *err)
 {
     const struct rp_replay_run *run = r->run;
     if (rp_db_open(run->config->postgres.dsn, "reprise replay", TIMEOUT_MS, &r->db, err) != 0 ||
-        rp_replay_job_claim(r->db, job, run->runner, &r->job, err) != 0)
+        rp_replay_job_claim(r->db, job, run->runner, run->settle, &r->job, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_claimed);
     return rp_replay_pulse_start(run->config->postgres.dsn, &r->job, &r->pulse, err);
@@ -406,9 +476,12 @@ int rp_replay_run(const struct rp_replay_run *run, const char *job, struct rp_re
     struct runner r = {.run = run, .marking = -1, .what = "starting"};
     int failed = claim(&r, job, err);
     if (failed == 0) {
+        if (run->settle)
+            limit_settling(&r);
         loop(&r, err);
         *out = (struct rp_replay_result){
             .end = r.end,
+            .unmarked = r.unmarked,
             .total = r.job.total,
             .done = r.next > r.job.marked ? r.next : r.job.marked,
             .refused = r.job.refused,

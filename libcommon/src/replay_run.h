@@ -17,6 +17,7 @@ enum rp_replay_end {
     RP_REPLAY_CANCELLED, /* the same; what was not sent is given back */
     RP_REPLAY_STOPPED,   /* too much came back dead; what was not sent is given back */
     RP_REPLAY_LET_GO,    /* *stop was set */
+    RP_REPLAY_LEFT,      /* the same, but PostgreSQL did not take it down: it looks abandoned soon */
     RP_REPLAY_LOST,      /* somebody else has it now */
     RP_REPLAY_FAILED,    /* `err` says why; it can be resumed or cancelled */
 };
@@ -38,6 +39,9 @@ struct rp_replay_run {
     const atomic_bool *stop;
     bool pause_on_stop; /* or else somebody else may go on with it at once */
     bool settle;        /* do not send: mark what is out, carry out a wish, and pause */
+    /* So long it may take to find out what a job that failed has sent, or one that is settled,
+     * before it is left to others to do so; 0: as long as it takes. */
+    int64_t settle_within_ms;
     /* Called several times a second, in the caller's thread; may be NULL. */
     void (*progress)(void *opaque, const struct rp_replay_progress *progress);
     void *opaque;
@@ -45,10 +49,12 @@ struct rp_replay_run {
 
 struct rp_replay_result {
     enum rp_replay_end end;
+    bool unmarked; /* what was sent may not all be marked: an archiver does so, or the next runner */
     int64_t total, done, refused, came_back;
 };
 
-/* Fails where it could not take the job, as rp_replay_job_claim does; then nothing has changed. */
+/* Fails where it could not take the job, as rp_replay_job_claim does; then nothing has changed.
+ * After success `err` says why where it failed, or was in the way where it was left unmarked. */
 RP_NODISCARD int rp_replay_run(const struct rp_replay_run *r, const char *job,
                                struct rp_replay_result *out, struct rp_error *err);
 

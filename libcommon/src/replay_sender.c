@@ -23,7 +23,7 @@ struct rp_replay_sender {
     rd_kafka_t *client; /* for questions: rp_replay_client_new */
     struct rp_publisher *publisher;
     uint64_t made; /* the producer whose transactions follow the cursor that was read */
-    struct rp_replay_maker *maker;
+    struct rp_replay_maker *maker; /* NULL: nothing was to be sent yet */
     struct rp_replay_rows *rows;
     /* Items of a batch that failed, ascending: each goes alone, and what fails alone is to blame.
      */
@@ -51,8 +51,7 @@ int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_
     if (rp_replay_client_new(&s->config, job->id, &s->client, err) == 0 &&
         rp_publisher_new(&s->config, id, "1", &s->publisher, err) == 0 &&
         rp_replay_rows_new(config->postgres.dsn, job->id, job->options.jq != NULL, &s->rows, err) ==
-            0 &&
-        rp_replay_maker_new(&s->config, &job->options, job->id, s->client, &s->maker, err) == 0)
+            0)
         return 0;
     rp_replay_sender_free(s);
     return -1;
@@ -198,11 +197,27 @@ static enum rp_published publish(struct rp_replay_sender *s, int64_t end, struct
     return rc != RP_PUBLISHED ? rc : rp_publisher_commit(s->publisher, err);
 }
 
+/* Not before something is to be sent: a job whose program or schema does not load any more can be
+ * settled all the same. */
+static int make_maker(struct rp_replay_sender *s, struct rp_error *err)
+{
+    if (s->maker != NULL ||
+        rp_replay_maker_new(&s->config, &s->job->options, s->job->id, s->client, &s->maker, err) ==
+            0)
+        return 0;
+    s->maker = NULL;
+    if (err->cls == RP_POISON)
+        err->cls = RP_FATAL; /* no item is to blame for it */
+    return -1;
+}
+
 static int begin(struct rp_replay_sender *s, struct rp_error *err)
 {
     json_decref(s->refusals);
     s->refusals = NULL;
     s->n_records = s->bytes = 0;
+    if (make_maker(s, err) != 0)
+        return -1;
     if (rp_publisher_begin(s->publisher, err) != 0)
         return retriable_if_fenced(err);
     if (rp_publisher_made(s->publisher) == s->made)
@@ -228,7 +243,7 @@ static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct r
 static int give_up(struct rp_replay_sender *s, int64_t from, int64_t end, struct rp_error *err)
 {
     rp_publisher_abort(s->publisher);
-    if (err->cls == RP_RETRIABLE)
+    if (err->cls == RP_RETRIABLE && s->maker != NULL)
         rp_targets_forget(rp_replay_targets(s->maker));
     if (err->cls != RP_POISON)
         return retriable_if_fenced(err);

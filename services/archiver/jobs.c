@@ -18,13 +18,14 @@
 #define TIMEOUT_MS 10000
 #define TELL_MS    INT64_C(30000)
 
-/* What nobody runs, though somebody should: what was handed over; of the others, those whose runner
- * died in the middle; and what is to be cancelled. */
+/* What nobody runs, though somebody should: what was handed over; of the others, those of which what
+ * was sent may not all be marked (their runner died, or let go of them in the middle); and what is
+ * to be cancelled. */
 static const char look_sql[] =
-    "SELECT job, NOT detached FROM replay_job WHERE finished_at IS NULL"
+    "SELECT job, NOT is_ours FROM replay_job, LATERAL (VALUES"
+    "  (detached AND state IN ('planned', 'running'))) AS x (is_ours) WHERE finished_at IS NULL"
     " AND (heartbeat_at IS NULL OR heartbeat_at < clock_timestamp() - interval '15 seconds')"
-    " AND (state = 'running' AND heartbeat_at IS NOT NULL OR wish = 'cancel'"
-    "  OR detached AND state IN ('planned', 'running'))"
+    " AND (heartbeat_at IS NOT NULL OR wish = 'cancel' OR is_ours)"
     " ORDER BY created_at LIMIT 20";
 
 struct slot {
@@ -49,7 +50,7 @@ struct jobs {
 static const char *end_name(enum rp_replay_end end)
 {
     static const char *const names[] = {"done",   "paused", "cancelled", "stopped",
-                                        "let go", "lost",   "failed"};
+                                        "let go", "left",   "lost",      "failed"};
     return names[end];
 }
 
@@ -88,7 +89,7 @@ static void *run_job(void *opaque)
         rp_log(result.end == RP_REPLAY_FAILED ? RP_LOG_ERROR : RP_LOG_INFO, "replay-ended",
                rp_f_str("job", s->job), rp_f_str("how", end_name(result.end)),
                rp_f_int("total", result.total), rp_f_int("done", result.done),
-               rp_f_int("refused", result.refused),
+               rp_f_int("refused", result.refused), rp_f_int("unmarked", result.unmarked),
                rp_f_str("error", result.end == RP_REPLAY_FAILED ? err.text : ""));
     else if (err.code != RP_E_FENCED && err.code != RP_E_INVALID) /* else somebody was faster */
         rp_log(RP_LOG_WARN, "replay-not-begun", rp_f_str("job", s->job),

@@ -6,7 +6,7 @@
 
 /* Runs the replays that people hand over (--detach), some at a time, each in a thread and on
  * connections of its own, and takes over those whose runner has died, wherever it ran. Of replays
- * that ran at somebody's terminal it marks what was sent and leaves them paused. */
+ * that ran at somebody's terminal, or failed, it marks what was sent and leaves them at rest. */
 struct jobs;
 
 RP_NODISCARD int jobs_start(const struct rp_worker *service, struct jobs **out,

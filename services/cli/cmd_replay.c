@@ -171,8 +171,15 @@ const struct cli_command cmd_dlq_replay = {
         "Two jobs never have the same dead letter. Those that were replayed before are left out,\n"
         "unless the filter names a status. Those that cannot be sent are refused, and stay "
         "dead.\n\n"
-        "Exit codes: 0 all were sent; 4 nothing matched; 5 some were sent (paused, cancelled,\n"
-        "stopped, or some refused); 6 nobody said yes; 1 it failed, none was sent; 2 usage.",
+        "Canaries are waited for until their outcome is known: when --canary-wait is over (no news\n"
+        "is good news), or before that where more than --canary-share of them came back dead, which\n"
+        "stops the job at once, or where all of them did and the share allows it.\n\n"
+        "A job that fails (a column or a permission is missing in the database, a program does not\n"
+        "load) marks what it sent and rests: mend it and resume, or cancel. While brokers or\n"
+        "database are away it waits.\n\n"
+        "Exit codes: 0 all were sent; 4 nothing matched; 5 some were sent, or may have been\n"
+        "(paused, cancelled, stopped, failed on its way, or some refused); 6 nobody said yes;\n"
+        "1 it failed, none was sent; 2 usage.",
     .options = options,
     .run = run,
 };

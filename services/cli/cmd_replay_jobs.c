@@ -1,221 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "config.h"
 #include "consent.h"
 #include "database.h"
 #include "query.h"
 #include "replay_args.h"
+#include "replay_jobs.h"
 #include "replay_watch.h"
-#include "table.h"
-#include "term.h"
-#include "units.h"
 
-#define TIMEOUT_MS INT64_C(60000)
 /* How long a runner may take to do what was wished: it looks each second, and may be in the middle
  * of a batch, or of giving back some million rows. */
 #define PATIENCE_MS INT64_C(60000)
 #define LOOK_MS     200
 #define SETTLING_MS INT64_C(3000)
-
-#define ALIVE "(heartbeat_at IS NOT NULL AND heartbeat_at > clock_timestamp() - interval '15 s')"
-/* A job's state to people: one that nobody runs is not running. */
-#define STATE                                                                                      \
-    "CASE WHEN finished_at IS NOT NULL OR state IN ('paused', 'failed') THEN state"                \
-    " WHEN " ALIVE " THEN 'running' WHEN detached THEN 'waiting' ELSE 'abandoned' END"
-#define CAME_BACK                                                                                  \
-    "(SELECT count(*) FROM dead_letter AS d WHERE d.replay_job = j.job"                            \
-    " AND d.dead_at > j.created_at - interval '1 hour')"
-#define TIME(column) "to_char(" column ", 'YYYY-MM-DD HH24:MI:SS')"
-
-struct jobs {
-    const struct cli_args *args;
-    struct rp_config *config;
-    struct rp_db *db;
-};
-
-static int with_jobs(const struct cli_args *args, int (*run)(struct jobs *j))
-{
-    struct rp_error err;
-    struct jobs j = {.args = args, .config = cli_config_load(args)};
-    if (j.config == NULL)
-        return CLI_USAGE;
-    int code = rp_db_open(j.config->postgres.dsn, "reprise", TIMEOUT_MS, &j.db, &err) == 0
-                   ? run(&j)
-                   : database_failed(&err);
-    rp_db_close(j.db);
-    rp_config_free(j.config);
-    return code;
-}
-
-static bool wants_json(const struct cli_args *args, int *code)
-{
-    const char *format = cli_value(args, "format");
-    *code = CLI_OK;
-    if (format == NULL || strcmp(format, "table") == 0)
-        return false;
-    if (strcmp(format, "json") != 0) {
-        cli_error("--format is table or json, not '%s'", format);
-        *code = CLI_USAGE;
-    }
-    return true;
-}
-
-static void print_json(const PGresult *result)
-{
-    for (int i = 0; i < PQntuples(result); i++) {
-        term_json(stdout, rp_str(PQgetvalue(result, i, 0)));
-        (void)putchar('\n');
-    }
-}
-
-#define JSON                                                                                       \
-    "json_build_object('job', j.job, 'state', " STATE ", 'wish', wish, 'created_at', created_at,"  \
-    " 'created_by', created_by, 'reason', reason, 'filter', filter, 'options', options,"           \
-    " 'rate', rate, 'total', total, 'sent', marked - refused, 'refused', refused,"                 \
-    " 'came_back', " CAME_BACK ", 'detached', detached, 'runner', runner,"                         \
-    " 'started_at', started_at, 'finished_at', finished_at, 'outcome', outcome)"
-
-static int list(struct jobs *j)
-{
-    int code;
-    int64_t limit = 50;
-    const char *text = cli_value(j->args, "limit");
-    bool json = wants_json(j->args, &code);
-    struct rp_query q = {0};
-    struct rp_error err;
-    PGresult *result;
-    if (text != NULL && (!rp_parse_int(text, &limit) || limit < 1)) {
-        cli_error("--limit is a number from 1 on, not '%s'", text);
-        code = CLI_USAGE;
-    }
-    if (code != CLI_OK)
-        return code;
-    rp_query_add(
-        &q, json ? "SELECT " JSON
-                 : "SELECT job, " STATE " AS state, " TIME(
-                       "created_at") " AS planned,"
-                                     " created_by AS by, total, marked - refused AS sent, "
-                                     "refused, " CAME_BACK
-                                     " AS came_back, coalesce(rate::text, 'none') AS rate, reason");
-    rp_query_add(&q, " FROM replay_job AS j");
-    if (cli_value(j->args, "open") != NULL)
-        rp_query_add(&q, " WHERE finished_at IS NULL");
-    rp_query_add(&q, " ORDER BY created_at DESC, job LIMIT ");
-    rp_query_param_int(&q, limit);
-    int failed = rp_query_run(&q, j->db, &result, &err);
-    rp_query_clear(&q);
-    if (failed != 0)
-        return database_failed(&err);
-    int n = PQntuples(result);
-    if (json)
-        print_json(result);
-    else if (n > 0)
-        table_print(stdout, result, 40);
-    PQclear(result);
-    return n > 0 ? CLI_OK : CLI_NOTHING;
-}
-
-/* The row of the job that the arguments name; NULL, and why is printed. */
-static PGresult *ask_job(struct jobs *j, const char *sql, int *code)
-{
-    const char *values[] = {j->args->positional[0]};
-    struct rp_error err;
-    PGresult *result;
-    *code = CLI_NOTHING;
-    if (rp_db_query(j->db, sql, 1, values, &result, &err) != 0) {
-        *code = database_failed(&err);
-        return NULL;
-    }
-    if (PQntuples(result) == 1)
-        return result;
-    PQclear(result);
-    cli_error("there is no replay '%s'", values[0]);
-    return NULL;
-}
-
-static void print_fields(const PGresult *result)
-{
-    for (int column = 0; column < PQnfields(result); column++) {
-        struct rp_buf line = {0};
-        if (PQgetisnull(result, 0, column))
-            continue;
-        (void)term_line(&line, rp_str(PQgetvalue(result, 0, column)), 2000);
-        (void)printf("%-12s %.*s\n", PQfname(result, column), (int)line.len,
-                     line.data == NULL ? "" : (const char *)line.data);
-        rp_buf_clear(&line);
-    }
-}
-
-/* What became of what was sent, as far as anybody can see: no news is good news, after a while. */
-static void print_success(struct jobs *j)
-{
-    int code;
-    PGresult *r =
-        ask_job(j,
-                "SELECT w, sent, back, greatest(0, ceil(extract(epoch FROM until - now())))"
-                "::bigint FROM (SELECT (options->>'success_within_ms')::bigint AS w,"
-                " marked - refused AS sent, " CAME_BACK " AS back,"
-                " coalesce(finished_at, now()) + (options->>'success_within_ms')::bigint"
-                "  * interval '1 ms' AS until FROM replay_job AS j WHERE job = $1) AS x",
-                &code);
-    if (r == NULL)
-        return;
-    int64_t within = strtoll(PQgetvalue(r, 0, 0), NULL, 10);
-    int64_t sent = strtoll(PQgetvalue(r, 0, 1), NULL, 10);
-    int64_t back = strtoll(PQgetvalue(r, 0, 2), NULL, 10);
-    int64_t left = strtoll(PQgetvalue(r, 0, 3), NULL, 10);
-    char text[RP_UNIT_TEXT];
-    (void)printf("%-12s %" PRId64 " of %" PRId64 " sent came back dead", "outcome", back, sent);
-    if (within > 0 && left > 0)
-        (void)printf("; known for all in %" PRId64 " s", left);
-    else if (within > 0)
-        (void)printf(" within %s: %" PRId64 " succeeded", rp_format_duration(within, text),
-                     sent - back);
-    (void)putchar('\n');
-    PQclear(r);
-}
-
-static int show(struct jobs *j)
-{
-    int code;
-    bool json = wants_json(j->args, &code);
-    if (code != CLI_OK)
-        return code;
-    PGresult *r = ask_job(
-        j,
-        json ? "SELECT " JSON " FROM replay_job AS j WHERE job = $1"
-             : "SELECT job, " STATE " AS state, CASE WHEN finished_at IS NULL AND wish <> 'run'"
-               " THEN wish END AS wish, outcome AS because, " TIME(
-                   "created_at") " AS planned,"
-                                 " created_by AS by, reason, filter, options, coalesce(rate::text, "
-                                 "'none') AS rate,"
-                                 " total, marked - refused AS sent, refused, CASE WHEN detached "
-                                 "THEN 'the archiver'"
-                                 " ELSE 'the command line' END AS \"run by\", CASE WHEN " ALIVE
-                                 " THEN runner END"
-                                 " AS runner, " TIME("started_at") " AS started, " TIME(
-                                     "finished_at") " AS finished"
-                                                    " FROM replay_job AS j WHERE job = $1",
-        &code);
-    if (r == NULL)
-        return code;
-    if (json)
-        print_json(r);
-    else
-        print_fields(r);
-    PQclear(r);
-    if (!json) {
-        print_success(j);
-        replay_print_refusals(stdout, j->db, j->args->positional[0]);
-    }
-    return CLI_OK;
-}
 
 /* Sets what is wished, and says so in the audit; CLI_OK where the job is still open. */
 static int wish(struct jobs *j, const char *action, const char *set, const char *value,
@@ -249,7 +48,7 @@ static int wish(struct jobs *j, const char *action, const char *set, const char 
         return CLI_OK;
     int code;
     PGresult *r =
-        ask_job(j, "SELECT state, finished_at IS NOT NULL FROM replay_job WHERE job = $1", &code);
+        jobs_ask(j, "SELECT state, finished_at IS NOT NULL FROM replay_job WHERE job = $1", &code);
     if (r == NULL)
         return code;
     bool ended = PQgetvalue(r, 0, 1)[0] == 't';
@@ -266,10 +65,11 @@ enum situation { S_RUN, S_UNRUN, S_PAUSED, S_ENDED, S_UNKNOWN };
 static enum situation situation(struct jobs *j)
 {
     int code;
-    PGresult *r = ask_job(j,
+    PGresult *r = jobs_ask(j,
                           "SELECT CASE WHEN finished_at IS NOT NULL THEN 3 WHEN " ALIVE
-                          " THEN 0 WHEN state IN ('paused', 'failed') AND wish = 'pause' THEN 2"
-                          " ELSE 1 END FROM replay_job WHERE job = $1",
+                          " THEN 0 WHEN state IN ('paused', 'failed') AND wish = 'pause'"
+                          "  AND heartbeat_at IS NULL THEN 2 ELSE 1 END"
+                          " FROM replay_job WHERE job = $1",
                           &code);
     enum situation s = r == NULL ? S_UNKNOWN : (enum situation)(PQgetvalue(r, 0, 0)[0] - '0');
     PQclear(r);
@@ -279,7 +79,7 @@ static enum situation situation(struct jobs *j)
 static int print_state(struct jobs *j)
 {
     int code;
-    PGresult *r = ask_job(j,
+    PGresult *r = jobs_ask(j,
                           "SELECT format('Replay %s: %s. %s of %s sent, %s refused.', job, " STATE
                           ", marked - refused, total, refused) FROM replay_job WHERE job = $1",
                           &code);
@@ -300,7 +100,7 @@ static int see_it_done(struct jobs *j)
         if (s == S_UNKNOWN)
             return CLI_FAILED;
         int code = s == S_UNRUN ? replay_settle_here(j->config, j->args->positional[0]) : CLI_OK;
-        if (code == CLI_FAILED)
+        if (code == CLI_FAILED || code == CLI_PARTLY)
             return code;
         (void)usleep(LOOK_MS * 1000);
     }
@@ -346,7 +146,7 @@ static int resume_job(struct jobs *j)
         cli_error("--detach and --here exclude each other");
         return CLI_USAGE;
     }
-    PGresult *r = ask_job(j,
+    PGresult *r = jobs_ask(j,
                           "SELECT detached, wish = 'cancel' AND finished_at IS NULL"
                           " FROM replay_job WHERE job = $1",
                           &code);
@@ -385,81 +185,45 @@ static int set_rate(struct jobs *j)
     return code == CLI_OK ? print_state(j) : code;
 }
 
-static int run_list(const struct cli_args *args)
-{
-    return with_jobs(args, list);
-}
-
-static int run_show(const struct cli_args *args)
-{
-    return with_jobs(args, show);
-}
-
 static int run_pause(const struct cli_args *args)
 {
-    return with_jobs(args, pause_job);
+    return jobs_with(args, pause_job);
 }
 
 static int run_resume(const struct cli_args *args)
 {
-    return with_jobs(args, resume_job);
+    return jobs_with(args, resume_job);
 }
 
 static int run_cancel(const struct cli_args *args)
 {
-    return with_jobs(args, cancel_job);
+    return jobs_with(args, cancel_job);
 }
 
 static int run_rate(const struct cli_args *args)
 {
-    return with_jobs(args, set_rate);
+    return jobs_with(args, set_rate);
 }
 
-#define FORMAT                                                                                     \
-    {                                                                                              \
-        .name = "format", .value = "FORMAT", .help = "table (default), or json"                    \
-    }
 #define WHO                                                                                        \
     {.name = "reason", .value = "TEXT", .help = "why, for the audit"},                             \
     {                                                                                              \
         .name = "as", .value = "NAME", .help = "who, for the audit (default: the system's user)"   \
     }
 
-static const struct cli_option list_options[] = {
-    {.name = "open", .help = "only those that have not ended"},
-    {.name = "limit", .value = "N", .help = "so many at most (default: 50)"},
-    FORMAT,
-    {0},
-};
-static const struct cli_option show_options[] = {FORMAT, {0}};
+
+#define WISHED                                                                                     \
+    "Waits until it is done: by the runner of the replay, or, where it has none, here, by marking\n" \
+    "what was sent. Exit codes: 0 it is done; 4 there is no such replay, or it has ended; 5 it is\n" \
+    "wished, and not done yet, since the runner takes its time or the brokers are away: an\n"        \
+    "archiver does it, or the same command again; 1 it failed; 2 usage."
+
 static const struct cli_option wish_options[] = {WHO, {0}};
 static const struct cli_option resume_options[] = {
     WHO,
     {.name = "detach", .help = "let the archiver go on with it"},
     {.name = "here", .help = "go on with it here, also where the archiver had it"},
     {0},
-};
-
-const struct cli_command cmd_replay_list = {
-    .group = "replay",
-    .name = "list",
-    .summary = "Lists replays, the newest first.",
-    .about = "States: running; waiting (for an archiver); abandoned (its runner died: resume or\n"
-             "cancel it); paused; failed (resume or cancel it); done; cancelled; stopped (too\n"
-             "much came back dead).",
-    .options = list_options,
-    .run = run_list,
-};
-
-const struct cli_command cmd_replay_show = {
-    .group = "replay",
-    .name = "show",
-    .positional = "JOB",
-    .min_positional = 1,
-    .max_positional = 1,
-    .summary = "Shows a replay: how far it is, what was refused and why, what came back dead.",
-    .options = show_options,
-    .run = run_show,
 };
 
 const struct cli_command cmd_replay_pause = {
@@ -469,6 +233,7 @@ const struct cli_command cmd_replay_pause = {
     .min_positional = 1,
     .max_positional = 1,
     .summary = "Pauses a replay, wherever it runs.",
+    .about = WISHED,
     .options = wish_options,
     .run = run_pause,
 };
@@ -493,6 +258,7 @@ const struct cli_command cmd_replay_cancel = {
     .min_positional = 1,
     .max_positional = 1,
     .summary = "Ends a replay; what it did not send is as before.",
+    .about = WISHED,
     .options = wish_options,
     .run = run_cancel,
 };

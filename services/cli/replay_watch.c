@@ -18,6 +18,8 @@
 #define LINE_MS   5000
 #define SAMPLE_MS 1000
 #define SMOOTHING 0.4
+/* So long somebody who waits at a terminal may be asked to wait for brokers that do not answer. */
+#define SETTLE_MS INT64_C(15000)
 
 static atomic_bool stop;
 
@@ -171,6 +173,8 @@ static const char *end_text(enum rp_replay_end end)
     case RP_REPLAY_PAUSED:
     case RP_REPLAY_LET_GO:
         return "paused";
+    case RP_REPLAY_LEFT:
+        return "let go";
     case RP_REPLAY_CANCELLED:
         return "cancelled";
     case RP_REPLAY_STOPPED:
@@ -195,10 +199,16 @@ static int report(struct rp_db *db, const char *job, const struct rp_replay_resu
         print_outcome(db, job);
     if (r->end == RP_REPLAY_FAILED)
         cli_error("%s", err->text);
-    if (r->end == RP_REPLAY_PAUSED || r->end == RP_REPLAY_LET_GO || r->end == RP_REPLAY_FAILED)
+    if (r->end == RP_REPLAY_LEFT)
+        (void)printf("PostgreSQL did not take that down: in 15 s it counts as abandoned.\n");
+    if (r->unmarked)
+        (void)printf("More may have been sent: an archiver finds that out, or who goes on or gives"
+                     " up.\n");
+    if (r->end == RP_REPLAY_PAUSED || r->end == RP_REPLAY_LET_GO || r->end == RP_REPLAY_LEFT ||
+        r->end == RP_REPLAY_FAILED)
         (void)printf("Go on:   reprise replay resume %s\nGive up: reprise replay cancel %s\n", job,
                      job);
-    if (sent == 0 && (r->end == RP_REPLAY_FAILED || r->end == RP_REPLAY_DONE))
+    if (sent == 0 && !r->unmarked && (r->end == RP_REPLAY_FAILED || r->end == RP_REPLAY_DONE))
         return CLI_FAILED;
     return r->end == RP_REPLAY_DONE && r->refused == 0 ? CLI_OK : CLI_PARTLY;
 }
@@ -213,6 +223,7 @@ static int run(const struct rp_config *config, const char *job, bool settle, str
         .stop = &stop,
         .pause_on_stop = true,
         .settle = settle,
+        .settle_within_ms = SETTLE_MS,
         .progress = settle ? tell_trouble : progress,
         .opaque = w,
     };
@@ -249,6 +260,12 @@ int replay_settle_here(const struct rp_config *config, const char *job)
     struct rp_error err;
     struct watch w = {.per_s = -1};
     bool ran = run(config, job, true, &w, &result, &err) == 0;
+    if (ran && result.end == RP_REPLAY_LET_GO) {
+        cli_error("it is wished, and cannot be done now: %s\n"
+                  "An archiver does it, or the same command again.",
+                  err.text);
+        return CLI_PARTLY;
+    }
     if (ran && result.end != RP_REPLAY_FAILED)
         return CLI_OK;
     if (!ran && (err.code == RP_E_FENCED || err.code == RP_E_INVALID))

@@ -11,7 +11,7 @@
 int replay_run_here(const struct rp_config *config, struct rp_db *db, const char *job);
 
 /* Carries out what was wished of a job that nobody runs: marks what it sent, then cancels or pauses
- * it. CLI_NOTHING: somebody does run it. */
+ * it. CLI_NOTHING: somebody does run it. CLI_PARTLY: it cannot be done now, which is printed. */
 int replay_settle_here(const struct rp_config *config, const char *job);
 
 /* Prints why tasks were refused, and how many for each reason. */

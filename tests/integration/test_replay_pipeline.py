@@ -111,6 +111,22 @@ def test_canaries_that_succeed_let_it_go_on(replays):
 
 
 @pytest.mark.timeout(180)
+def test_canaries_are_not_waited_for_once_their_outcome_is_known(replays):
+    """All came back, and may; or too many did, while others are still to be sent. Both wait for ten minutes else."""
+    handler = Handler(replays, "known")
+    replays.insert("known", 30, handler.topic)
+    canaries = ["--canary-wait", "10m", "--canary-share"]
+    code, text = handler.serve_until_end(start(replays, "known", "--canary", "5", *canaries, "100%"))
+    assert code == 0 and "30 of 30 sent" in text, text
+    check_once(handler.reader, "known", range(30))
+    replays.insert("early", 1000, handler.topic)
+    process = start(replays, "early", "--canary", "900", "--rate", "20", *canaries, "0")
+    code, text = handler.serve_until_end(process)
+    assert code == 5 and "canaries came back dead" in text, text
+    assert replays.job()["state"] == "stopped" and replays.job()["marked"] < 800
+
+
+@pytest.mark.timeout(180)
 def test_too_many_that_come_back_stop_it_on_its_way(replays):
     handler = Handler(replays, "half", fails=lambda r: int(r.value.split()[1]) % 2)
     replays.insert("share", 1000, handler.topic)
@@ -208,6 +224,25 @@ def test_what_a_dead_terminal_left_is_marked_and_paused(replays):
     assert replays.run("replay", "rate", job, "none")[0] == 0
     assert replays.run("replay", "resume", job)[0] == 0
     check_once(handler.reader, "left", range(200))
+
+
+@pytest.mark.timeout(120)
+def test_what_a_failed_replay_could_not_mark_an_archiver_marks(replays):
+    handler = Handler(replays, "unmarked", fails=lambda record: False)
+    replays.insert("unmarked", 100, handler.topic)
+    process, job = begun(replays, "unmarked", "--rate", "40", count=5)
+    replays.query("alter table replay_item rename column was_came_back_at to gone")
+    try:
+        assert process.wait(60) == 5
+    finally:
+        replays.query("alter table replay_item rename column gone to was_came_back_at")
+    assert replays.job(job)["state"] == "failed"
+    replays.age()  # an archiver may have tried meanwhile
+    wait_for(lambda: replays.job(job)["heartbeat_at"] is None, "an archiver to see to it", 60)
+    row = replays.job(job)
+    assert row["state"] == "failed" and "was_came_back_at" in row["outcome"]
+    check_once(handler.reader, "unmarked", range(row["marked"]))
+    assert replays.states("unmarked") == {"replayed": row["marked"], "replaying": 100 - row["marked"]}
 
 
 @pytest.mark.timeout(240)

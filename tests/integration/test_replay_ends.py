@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How replays end that do not go through: what was sent is marked, and what is printed is true."""
+
+import contextlib
+import signal
+
+import psycopg
+import pytest
+
+from lossy import Lossy
+from pipeline import wait_for
+from servers import free_port
+from test_replay import KILLED, Replays, begun, check_once
+
+
+@pytest.fixture(scope="module")
+def replays(new_pipeline):
+    replays = Replays(new_pipeline, "replayends")
+    replays.target = replays.pipeline.create_target("handler")
+    replays.reader = replays.pipeline.reader(replays.target)
+    return replays
+
+
+@contextlib.contextmanager
+def configured(replays, **sections):
+    """The commands in it have another configuration."""
+    usual, pipeline = replays.pipeline.config_file, replays.pipeline
+    pipeline.config_file = pipeline.folder / "other.yaml"
+    pipeline.write_config(pipeline.config_file, sections)
+    try:
+        yield
+    finally:
+        pipeline.config_file = usual
+
+
+def brokers_away(replays):
+    return configured(replays, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}"})
+
+
+def killed(replays, name, count=100, point="89:2"):
+    """A job that died behind the commit of its second batch."""
+    replays.insert(name, count, replays.target)
+    assert replays.replay(name, "--rate", "40", crash=point)[0] == KILLED
+    replays.age()
+    return replays.job()["job"]
+
+
+def came(replays, name):
+    """How many tasks arrived: the first ones, each once."""
+    replays.reader.poll(1)
+    n = len({r.value for r in replays.reader.records for k, v in r.headers if k == "reprise-task-id"
+             and v.decode().startswith(f"{name}-")})  # fmt: skip
+    check_once(replays.reader, name, range(n))
+    return n
+
+
+def test_what_a_failed_job_sent_is_marked_and_it_can_be_cancelled(replays):
+    """Its program does not load any more, which only stops what is still to be sent."""
+    job = killed(replays, "program")
+    replays.query("update replay_job set options = options || '{\"jq\": \"(((\"}' where job = %s", job)
+    assert replays.job(job)["marked"] < came(replays, "program")
+    code, text = replays.run("replay", "resume", job)
+    row, sent = replays.job(job), came(replays, "program")
+    assert code == 5 and "jq" in text and f"{sent} of 100 sent" in text, text
+    assert (row["state"], row["marked"], row["heartbeat_at"]) == ("failed", sent, None)
+    assert replays.states("program") == {"replayed": sent, "replaying": 100 - sent}
+    assert replays.run("replay", "cancel", job)[0] == 0
+    assert replays.states("program") == {"replayed": sent, "dead": 100 - sent}
+    replays.check_counts()
+
+
+def test_a_job_whose_options_cannot_be_read_can_be_cancelled(replays):
+    job = killed(replays, "options")
+    replays.query("update replay_job set options = options || '{\"order\": \"by moon\"}' where job = %s", job)
+    code, text = replays.run("replay", "resume", job)
+    assert code == 5 and "options cannot be read" in text, text
+    assert replays.run("replay", "cancel", job)[0] == 0
+    sent = came(replays, "options")
+    assert replays.states("options") == {"replayed": sent, "dead": 100 - sent}
+
+
+def renamed(replays, table, column):
+    replays.query(f"alter table {table} rename column {column} to {column}_gone")
+
+
+def put_back(replays, table, column):
+    replays.query(f"alter table {table} rename column {column}_gone to {column}")
+
+
+def test_it_does_not_wait_for_a_column_that_is_missing(replays):
+    replays.insert("column", 100, replays.target)
+    process, job = begun(replays, "column", "--rate", "40", count=5)
+    assert replays.run("replay", "pause", job)[0] == 0
+    process.wait(30)
+    renamed(replays, "replay_item", "edited")
+    try:
+        code, text = replays.run("replay", "resume", job, timeout=60)
+    finally:
+        put_back(replays, "replay_item", "edited")
+    row = replays.job(job)
+    assert code == 5 and "edited does not exist" in text and "failed" in text, text
+    assert (row["state"], row["heartbeat_at"]) == ("failed", None) and "edited" in row["outcome"]
+    assert replays.run("replay", "rate", job, "none")[0] == 0
+    assert replays.run("replay", "resume", job)[0] == 0
+    check_once(replays.reader, "column", range(100))
+
+
+def test_what_cannot_be_marked_now_is_marked_later(replays):
+    """Without an archiver: by whoever goes on."""
+    replays.insert("unmarked", 100, replays.target)
+    process, job = begun(replays, "unmarked", "--rate", "40", count=5)
+    renamed(replays, "replay_item", "was_came_back_at")
+    try:
+        text = process.communicate(timeout=60)[0]
+    finally:
+        put_back(replays, "replay_item", "was_came_back_at")
+    assert process.returncode == 5 and "was_came_back_at\" does not exist" in text, text
+    assert "More may have been sent" in text
+    row = replays.job(job)
+    assert row["state"] == "failed" and row["marked"] < came(replays, "unmarked")
+    assert replays.run("replay", "pause", job)[0] == 0
+    row = replays.job(job)
+    assert (row["state"], row["marked"], row["heartbeat_at"]) == ("failed", came(replays, "unmarked"), None)
+    assert "was_came_back_at" in row["outcome"]
+    assert replays.run("replay", "rate", job, "none")[0] == 0
+    assert replays.run("replay", "resume", job)[0] == 0
+    check_once(replays.reader, "unmarked", range(100))
+
+
+def test_the_answer_to_its_end_is_lost(replays):
+    lossy = Lossy(replays.pipeline.dsn)
+    replays.insert("ended", 20, replays.target)
+    with configured(replays, postgres={"dsn": lossy.dsn}):
+        lossy.lose_answer_to("SET finished_at")
+        code, text = replays.replay("ended")
+        assert lossy.lost.is_set()
+        assert code == 0 and "done. 20 of 20 sent" in text, text
+        job = killed(replays, "given")
+        lossy.lose_answer_to("SET finished_at")
+        code, text = replays.run("replay", "cancel", job)
+        assert lossy.lost.is_set()
+        assert code == 0 and "cancelled" in text, text
+    lossy.close()
+    assert replays.query("select action, count(*) from audit where detail->>'job' = %s and action"
+                         " = 'replay-cancelled' group by 1", job) == [("replay-cancelled", 1)]  # fmt: skip
+
+
+def test_a_wish_does_not_wait_for_brokers_that_are_away(replays):
+    job = killed(replays, "away")
+    with brokers_away(replays):
+        code, text = replays.run("replay", "cancel", job, timeout=100)
+    assert code == 5 and "cannot be done now" in text, text
+    row = replays.job(job)
+    assert row["wish"] == "cancel" and row["finished_at"] is None
+    code, text = replays.run("replay", "cancel", job)
+    assert code == 0 and "cancelled" in text, text
+    sent = came(replays, "away")
+    assert replays.states("away") == {"replayed": sent, "dead": 100 - sent}
+
+
+def test_ctrl_c_before_it_knows_how_far_it_is(replays):
+    """It says paused, and so it is: somebody else goes on at once."""
+    job = killed(replays, "early")
+    with brokers_away(replays):
+        process = replays.start("replay", "resume", job)
+        wait_for(lambda: replays.job(job)["epoch"] == 2, "it to take the job", 60)
+        process.send_signal(signal.SIGINT)
+        text = process.communicate(timeout=60)[0]
+    assert process.returncode == 5 and "paused" in text, text
+    assert replays.job(job)["state"] == "paused"
+    assert replays.run("replay", "rate", job, "none")[0] == 0
+    assert replays.run("replay", "resume", job)[0] == 0
+    check_once(replays.reader, "early", range(100))
+
+
+def test_a_producer_that_is_made_after_a_takeover_sends_nothing(replays):
+    """A runner whose producer was fenced stands still while it makes another; meanwhile the job is paused. When it
+    wakes up, it hears no news, since the table is locked: only its look at the epoch can keep it from sending."""
+    from confluent_kafka import Producer
+
+    replays.insert("late", 200, replays.target)
+    process, job = begun(replays, "late", "--rate", "20", count=5, crash="1:2:S")
+    Producer({
+        "bootstrap.servers": replays.pipeline.kafka.bootstrap, "transactional.id": f"reprise-replay-{job}",
+    }).init_transactions(30)  # fmt: skip
+    state = f"/proc/{process.pid}/stat"
+    wait_for(lambda: open(state).read().split()[2] in "Tt", "the runner to stand still", 60)
+    replays.age()
+    assert replays.run("replay", "pause", job)[0] == 0
+    sent = replays.job(job)["marked"]
+    with psycopg.connect(replays.pipeline.dsn) as lock:
+        lock.execute("lock table replay_job in access exclusive mode")
+        process.send_signal(signal.SIGCONT)
+        waits = ("select 1 from pg_stat_activity where application_name = 'reprise replay'"
+                 " and datname = current_database() and wait_event_type = 'Lock'")  # fmt: skip
+        wait_for(lambda: replays.query(waits), "the runner to look at the job", 60)
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 5 and "taken over" in text, text
+    assert came(replays, "late") == sent == replays.job(job)["marked"]
