@@ -87,43 +87,21 @@ static void change_client(struct rp_inquiry *q)
 void rp_inquiry_ask(struct rp_inquiry *q, const rd_kafka_topic_partition_list_t *parts,
                     uint64_t epoch)
 {
-    char text[128];
     if (q->under_way || parts->cnt == 0 || rp_mono_ms() < q->next_mono_ms)
         return;
     if (q->failed)
         change_client(q);
-    rd_kafka_t *client = q->own != NULL ? q->own : q->client;
-    rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
-    rd_kafka_error_t *error = rd_kafka_AdminOptions_set_require_stable_offsets(options, 1);
-    if (error != NULL)
-        rd_kafka_error_destroy(error); /* only for an option that the request does not have */
-    (void)rd_kafka_AdminOptions_set_request_timeout(options, REQUEST_MS, text, sizeof text);
-    rd_kafka_ListConsumerGroupOffsets_t *request =
-        rd_kafka_ListConsumerGroupOffsets_new(q->group, parts);
-    rd_kafka_ListConsumerGroupOffsets(client, &request, 1, options, q->queue);
-    rd_kafka_ListConsumerGroupOffsets_destroy(request);
-    rd_kafka_AdminOptions_destroy(options);
+    rp_kafka_ask_offsets(q->own != NULL ? q->own : q->client, q->group, parts, REQUEST_MS, q->queue);
     q->under_way = true;
     q->epoch = epoch;
 }
 
 static rd_kafka_topic_partition_list_t *read_answer(rd_kafka_event_t *event)
 {
-    size_t n = 0;
-    if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        rp_log(RP_LOG_WARN, "state-unknown", rp_f_str("error", rd_kafka_event_error_string(event)));
-        return NULL;
-    }
-    const rd_kafka_group_result_t **groups = rd_kafka_ListConsumerGroupOffsets_result_groups(
-        rd_kafka_event_ListConsumerGroupOffsets_result(event), &n);
-    if (n != 1)
-        return NULL;
-    const rd_kafka_error_t *error = rd_kafka_group_result_error(groups[0]);
-    const rd_kafka_topic_partition_list_t *parts = rd_kafka_group_result_partitions(groups[0]);
-    if (error != NULL || parts == NULL) {
-        rp_log(RP_LOG_WARN, "state-unknown",
-               rp_f_str("error", error == NULL ? "no answer" : rd_kafka_error_string(error)));
+    const rd_kafka_topic_partition_list_t *parts;
+    struct rp_error err;
+    if (rp_kafka_read_offsets(event, &parts, &err) != 0) {
+        rp_log(RP_LOG_WARN, "state-unknown", rp_f_str("error", err.text));
         return NULL;
     }
     return rd_kafka_topic_partition_list_copy(parts);

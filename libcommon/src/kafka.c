@@ -284,3 +284,39 @@ int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,
     *out_n = n;
     return 0;
 }
+
+void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
+                          const rd_kafka_topic_partition_list_t *parts, int timeout_ms,
+                          rd_kafka_queue_t *queue)
+{
+    char text[128];
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
+    rd_kafka_error_t *error = rd_kafka_AdminOptions_set_require_stable_offsets(options, 1);
+    if (error != NULL)
+        rd_kafka_error_destroy(error); /* only for an option that the request does not have */
+    (void)rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, text, sizeof text);
+    rd_kafka_ListConsumerGroupOffsets_t *request =
+        rd_kafka_ListConsumerGroupOffsets_new(group, parts);
+    rd_kafka_ListConsumerGroupOffsets(client, &request, 1, options, queue);
+    rd_kafka_ListConsumerGroupOffsets_destroy(request);
+    rd_kafka_AdminOptions_destroy(options);
+}
+
+int rp_kafka_read_offsets(rd_kafka_event_t *event, const rd_kafka_topic_partition_list_t **out,
+                          struct rp_error *err)
+{
+    static const char doing[] = "ask for the offsets of a group";
+    size_t n = 0;
+    if (event == NULL)
+        return rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "%s: no answer in time", doing);
+    if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return rp_kafka_fail(err, rd_kafka_event_error(event), doing);
+    const rd_kafka_group_result_t **groups = rd_kafka_ListConsumerGroupOffsets_result_groups(
+        rd_kafka_event_ListConsumerGroupOffsets_result(event), &n);
+    const rd_kafka_error_t *error = n == 1 ? rd_kafka_group_result_error(groups[0]) : NULL;
+    if (error != NULL)
+        return rp_kafka_fail(err, rd_kafka_error_code(error), doing);
+    *out = n == 1 ? rd_kafka_group_result_partitions(groups[0]) : NULL;
+    return *out != NULL ? 0 : rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "%s: an empty answer", doing);
+}

@@ -50,6 +50,17 @@ RP_NODISCARD int rp_kafka_seek(rd_kafka_t *consumer, rd_kafka_topic_partition_li
 RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition,
                                    int64_t offset, struct rp_error *err);
 
+/* Asks for the offsets that a group has committed, those in a transaction under way left out; the
+ * answer goes to `queue`. Of a client that is no consumer see rp_replay_client_new. */
+void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
+                          const rd_kafka_topic_partition_list_t *parts, int timeout_ms,
+                          rd_kafka_queue_t *queue);
+/* The answer, borrowed from the event, which may be NULL: there is none. A partition's `err` may be
+ * set all the same. */
+RP_NODISCARD int rp_kafka_read_offsets(rd_kafka_event_t *event,
+                                       const rd_kafka_topic_partition_list_t **out,
+                                       struct rp_error *err);
+
 /* A message's headers as ours; borrowed from the message, in an array of the arena. */
 struct rp_arena;
 RP_NODISCARD int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,

@@ -46,25 +46,15 @@ rd_kafka_topic_partition_list_t *rp_replay_cursor_at(const struct rp_config *con
 
 static rd_kafka_event_t *ask(rd_kafka_t *client, const struct rp_config *config, const char *job)
 {
-    char group[RP_REPLAY_GROUP_SIZE], text[128];
+    char group[RP_REPLAY_GROUP_SIZE];
     rp_replay_group(job, group);
-    rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
-    rd_kafka_error_t *error = rd_kafka_AdminOptions_set_require_stable_offsets(options, 1);
-    if (error != NULL)
-        rd_kafka_error_destroy(error); /* only for an option that the request does not have */
-    (void)rd_kafka_AdminOptions_set_request_timeout(options, REQUEST_MS, text, sizeof text);
     rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(parts, config->topics.dead_letter, 0);
-    rd_kafka_ListConsumerGroupOffsets_t *request =
-        rd_kafka_ListConsumerGroupOffsets_new(group, parts);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
-    rd_kafka_ListConsumerGroupOffsets(client, &request, 1, options, queue);
+    rp_kafka_ask_offsets(client, group, parts, REQUEST_MS, queue);
     rd_kafka_event_t *event = rd_kafka_queue_poll(queue, REQUEST_MS + 1000);
     rd_kafka_queue_destroy(queue);
-    rd_kafka_ListConsumerGroupOffsets_destroy(request);
     rd_kafka_topic_partition_list_destroy(parts);
-    rd_kafka_AdminOptions_destroy(options);
     return event;
 }
 
@@ -78,19 +68,10 @@ static bool is_ours(const rd_kafka_topic_partition_t *part, const char *stamp)
 static int read_answer(rd_kafka_event_t *event, const char *stamp, int64_t *out_next,
                        bool *unstable, struct rp_error *err)
 {
-    size_t n = 0;
-    if (event == NULL)
-        return rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "no broker says how far the replay is");
-    if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return rp_kafka_fail(err, rd_kafka_event_error(event), "ask how far the replay is");
-    const rd_kafka_group_result_t **groups = rd_kafka_ListConsumerGroupOffsets_result_groups(
-        rd_kafka_event_ListConsumerGroupOffsets_result(event), &n);
-    const rd_kafka_error_t *error = n == 1 ? rd_kafka_group_result_error(groups[0]) : NULL;
-    if (error != NULL)
-        return rp_kafka_fail(err, rd_kafka_error_code(error), "ask how far the replay is");
-    const rd_kafka_topic_partition_list_t *parts =
-        n == 1 ? rd_kafka_group_result_partitions(groups[0]) : NULL;
-    if (parts == NULL || parts->cnt != 1)
+    const rd_kafka_topic_partition_list_t *parts;
+    if (rp_kafka_read_offsets(event, &parts, err) != 0)
+        return -1;
+    if (parts->cnt != 1)
         return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "no broker says how far the replay is");
     const rd_kafka_topic_partition_t *part = &parts->elems[0];
     *unstable = part->err == RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT;

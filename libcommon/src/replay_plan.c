@@ -206,12 +206,10 @@ static int plan_once(struct rp_db *db, const struct rp_replay_request *r,
     return finish_plan(db, r, job, out_total, err);
 }
 
-/* Deadlocks, and a job of the same name. */
+/* What others do at the same time, and a job of the same name. */
 static bool is_worth_another_try(const struct rp_db *db)
 {
-    const char *state = rp_db_sqlstate(db);
-    return strcmp(state, "40P01") == 0 || strcmp(state, "40001") == 0 ||
-           strcmp(state, "23505") == 0;
+    return rp_db_contended(db) || strcmp(rp_db_sqlstate(db), "23505") == 0;
 }
 
 int rp_replay_plan(struct rp_db *db, const struct rp_replay_request *r, char job[RP_REPLAY_ID_SIZE],

@@ -140,20 +140,34 @@ static int parse_option(struct cli_args *args, const char *word, struct words *w
     return CLI_USAGE;
 }
 
+/* How many words the synopsis has; those in brackets may be left out. */
+static size_t count_words(const char *synopsis, bool needed)
+{
+    size_t n = 0;
+    for (const char *word = synopsis, *space; word != NULL; word = space) {
+        n += !needed || word[0] != '[';
+        space = strchr(word, ' ');
+        if (space != NULL)
+            space++;
+    }
+    return n;
+}
+
 static int check_arguments(const struct cli_args *args)
 {
     const struct cli_command *c = args->command;
+    size_t most = count_words(c->positional, false);
     for (size_t i = 0; c->options != NULL && c->options[i].name != NULL; i++)
         if (c->options[i].required && args->values[i] == NULL) {
             cli_error("option '--%s' is required", c->options[i].name);
             return CLI_USAGE;
         }
-    if (args->n_positional < c->min_positional) {
+    if (args->n_positional < count_words(c->positional, true)) {
         cli_error("%s is missing", c->positional);
         return CLI_USAGE;
     }
-    if (args->n_positional > c->max_positional) {
-        cli_error("unexpected argument '%s'", args->positional[c->max_positional]);
+    if (args->n_positional > most) {
+        cli_error("unexpected argument '%s'", args->positional[most]);
         return CLI_USAGE;
     }
     return CLI_OK;

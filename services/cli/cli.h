@@ -54,8 +54,7 @@ struct cli_args {
  * completion. `options` ends with a NULL name. */
 struct cli_command {
     const char *group, *name; /* "policy" "explain"; group NULL: a command of its own ("fail") */
-    const char *positional;   /* as in the synopsis: "TYPE"; "[FILE...]"; NULL: none */
-    size_t min_positional, max_positional;
+    const char *positional;   /* as in the synopsis: "JOB RATE"; "[FILE]": or none; NULL: none */
     const char *summary;                     /* one line */
     const char *about;                       /* paragraphs for --help; may be NULL */
     const struct cli_option *options;        /* NULL: none */

@@ -22,8 +22,6 @@ static int run_completion(const struct cli_args *args)
 const struct cli_command cmd_completion = {
     .name = "completion",
     .positional = "SHELL",
-    .min_positional = 1,
-    .max_positional = 1,
     .summary = "Prints what completes the words of reprise in a shell: bash or zsh.",
     .about = "An installed reprise brings it along. Else:\n\n"
              "  source <(reprise completion bash)\n",
@@ -38,8 +36,6 @@ static int run_man(const struct cli_args *args)
 const struct cli_command cmd_man = {
     .name = "man",
     .positional = "DIR",
-    .min_positional = 1,
-    .max_positional = 1,
     .summary = "Writes the man pages into a directory.",
     .hidden = true,
     .run = run_man,

@@ -316,7 +316,6 @@ const struct cli_command cmd_dlq_edit = {
     .group = "dlq",
     .name = "edit",
     .positional = "[ID]",
-    .max_positional = 1,
     .summary = "Changes the task of a dead letter, and sends it again.",
     .about =
         "Opens $VISUAL or $EDITOR on the task as a JSON document: target, key, headers and\n"

@@ -50,7 +50,6 @@ const struct cli_command cmd_dlq_export = {
     .group = "dlq",
     .name = "export",
     .positional = "[FILE]",
-    .max_positional = 1,
     .summary = "Writes dead letters to a file, as JSON lines.",
     .about =
         "All that is known of each, one a line, the oldest first; `dlq import` reads it back.\n"

@@ -97,8 +97,6 @@ const struct cli_command cmd_dlq_import = {
     .group = "dlq",
     .name = "import",
     .positional = "FILE",
-    .min_positional = 1,
-    .max_positional = 1,
     .summary = "Reads exported dead letters back.",
     .about =
         "Into the same database or another one; plain or compressed; - is stdin. Those that are\n"

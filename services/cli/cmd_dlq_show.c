@@ -329,7 +329,6 @@ const struct cli_command cmd_dlq_show = {
     .group = "dlq",
     .name = "show",
     .positional = "[ID]",
-    .max_positional = 1,
     .summary = "Shows all that is known of a dead letter, and what can be done about it.",
     .about = "When it failed, who decided what and why, whether today's policies would decide\n"
              "otherwise, what was done since, and what it takes to send the task again.\n\n"

@@ -422,7 +422,6 @@ static const struct cli_option options[] = {
 const struct cli_command cmd_fail = {
     .name = "fail",
     .positional = "[FILE]",
-    .max_positional = 1,
     .summary = "Reports a failed task, or a file of them.",
     .about =
         "Sends an event to failed-tasks, as a producer or a handler does, and waits until the\n"

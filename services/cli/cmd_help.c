@@ -17,7 +17,6 @@ static int run(const struct cli_args *args)
 const struct cli_command cmd_help = {
     .name = "help",
     .positional = "TOPIC",
-    .max_positional = 1,
     .summary = "Explains a topic: filter.",
     .run = run,
 };

@@ -78,8 +78,6 @@ const struct cli_command cmd_policy_explain = {
     .group = "policy",
     .name = "explain",
     .positional = "TYPE",
-    .min_positional = 1,
-    .max_positional = 1,
     .summary = "Says which policy applies to a task type, and what it comes to.",
     .about = "Prints the policy and why it applies, the error's category, and a table of the\n"
              "executions: how long each waits, in which tier, and for how long in all. With\n"
@@ -126,7 +124,6 @@ const struct cli_command cmd_policy_check = {
     .group = "policy",
     .name = "check",
     .positional = "[FILE]",
-    .max_positional = 1,
     .summary = "Checks a whole configuration, and prints every fault with its line.",
     .about = "Checks all of the file, not only its policies, exactly as a service does when it\n"
              "starts: what it takes from the environment or from files must be there.",

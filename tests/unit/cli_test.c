@@ -51,8 +51,7 @@ static const struct cli_option options[] = {
 
 static const struct cli_command add_command = {.group = "sum",
                                                .name = "add",
-                                               .positional = "FILE...",
-                                               .max_positional = 2,
+                                               .positional = "[FILE] [FILE]",
                                                .summary = "Adds.",
                                                .about = "It adds.",
                                                .options = options,
@@ -60,8 +59,6 @@ static const struct cli_command add_command = {.group = "sum",
 static const struct cli_command show_command = {.group = "sum",
                                                 .name = "show",
                                                 .positional = "TYPE",
-                                                .min_positional = 1,
-                                                .max_positional = 1,
                                                 .summary = "Shows.",
                                                 .options = options,
                                                 .run = remember};
@@ -230,7 +227,7 @@ static void help_is_there_at_each_level(void **state)
     assert_int_equal(run("sum -h"), CLI_OK);
     assert_non_null(strstr(printed, "Usage: reprise sum COMMAND"));
     assert_int_equal(run("sum add -h"), CLI_OK);
-    assert_non_null(strstr(printed, "Usage: reprise sum add [OPTION...] FILE..."));
+    assert_non_null(strstr(printed, "Usage: reprise sum add [OPTION...] [FILE] [FILE]"));
     assert_non_null(strstr(printed, "--first N"));
     assert_int_equal(seen.calls, 0);
 }
