@@ -16,6 +16,7 @@ import threading
 import time
 
 END_TXN, TXN_OFFSET_COMMIT = 26, 28
+ABORTS = b"\0"  # the last byte of EndTxn in the version that librdkafka speaks: whether to commit
 
 
 def owner_of(port, pids):
@@ -85,7 +86,7 @@ class Rule:
 
 
 class Trap:
-    """Waits for the next request of a kind, and loses its answer: what was asked is done all the same,
+    """Waits for the next request of a kind (an EndTxn that commits), and loses its answer: what was asked is done all the same,
     unless the request is `lost` as well. `sprung(broker)` is called once it has passed."""
 
     def __init__(self, api_key, pid=None, sprung=None, lost=False):
@@ -177,7 +178,9 @@ class Relay:
     def spring(self, link, data):
         keys = link.requests(data)
         for trap in list(self.traps):
-            if trap.api_key in keys and (trap.pid is None or trap.pid == link.pid):
+            if trap.api_key not in keys or (trap.api_key == END_TXN and data[-1:] == ABORTS):
+                continue
+            if trap.pid is None or trap.pid == link.pid:
                 self.traps.remove(trap)
                 link.deaf, link.mute = True, trap.lost
                 return trap
