@@ -5,16 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "kafka.h"
 #include "log.h"
+#include "log_end.h"
 #include "parcel.h"
 
 #define FETCHED_MAX 64 /* taken from the queue at once */
-/* How long the end of the log may lag behind what the last owner read, as after a change of the
- * partition's leader. */
-#define END_PATIENCE_MS 60000
-#define QUERY_MS        5000
+#define QUERY_MS    5000
 
 struct lane {
     const struct rp_config *config;
@@ -32,7 +29,7 @@ struct lane {
     int n_fetched, next;
     bool queue_empty;
     bool end_is_found;
-    int64_t short_since_mono_ms; /* the log ends before the recovery does; 0: it does not */
+    struct rp_log_end end; /* the log's, where it comes before the recovery's */
 };
 
 static const struct rp_tier *tier_of(const struct rp_config *config, const char *topic)
@@ -152,7 +149,7 @@ void lane_let_go(struct lane *lane)
     lane->frontier = NULL;
     lane->settled = lane->trimmed = -1;
     lane->dirty = false;
-    lane->short_since_mono_ms = 0;
+    rp_log_end_passed(&lane->end);
 }
 
 void lane_free(struct lane *lane)
@@ -213,8 +210,8 @@ static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *a
         return keep(lane, m, arena, err);
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
         frontier_read_to(lane->frontier, m->offset);
-        if (frontier_recovering(lane->frontier) && lane->short_since_mono_ms == 0)
-            lane->short_since_mono_ms = rp_mono_ms();
+        if (frontier_recovering(lane->frontier))
+            rp_log_end_met(&lane->end);
         return 0;
     }
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("topic", lane->tier->topic),
@@ -240,18 +237,10 @@ int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *aren
 
 void lane_check_end(struct lane *lane, rd_kafka_t *consumer)
 {
-    int64_t begin, end;
-    if (lane->short_since_mono_ms == 0)
-        return;
-    if (!frontier_recovering(lane->frontier)) {
-        lane->short_since_mono_ms = 0;
-        return;
-    }
-    if (rp_mono_ms() - lane->short_since_mono_ms < END_PATIENCE_MS)
-        return;
-    lane->short_since_mono_ms = rp_mono_ms(); /* the next look, if this one tells nothing */
-    if (rd_kafka_query_watermark_offsets(consumer, lane->tier->topic, lane->partition, &begin, &end,
-                                         QUERY_MS) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+    int64_t end;
+    if (!frontier_recovering(lane->frontier))
+        rp_log_end_passed(&lane->end);
+    if (!rp_log_end_look(&lane->end, consumer, lane->tier->topic, lane->partition, &end) ||
         end > frontier_high(lane->frontier))
         return;
     rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", lane->tier->topic),

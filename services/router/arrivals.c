@@ -8,6 +8,7 @@
 #include "inquiry.h"
 #include "kafka.h"
 #include "log.h"
+#include "log_end.h"
 
 #define RECALL_MOST  10000             /* records, and */
 #define RECALL_BYTES (4 * 1024 * 1024) /* bytes that are read again of a partition */
@@ -17,9 +18,11 @@ struct arriving {
     bool found;      /* librdkafka has found its end */
     bool recall;     /* wanted */
     int64_t until;   /* the committed offset; -1: not known yet */
+    int64_t first;   /* that was recalled; -1: none */
     int64_t records; /* recalled */
     size_t bytes;
-    bool nearer; /* it began anew, with what the bytes allow */
+    bool nearer;           /* it began anew, with what the bytes allow */
+    struct rp_log_end end; /* where it comes before `until` */
 };
 
 struct arrivals {
@@ -91,7 +94,9 @@ static int add(struct arrivals *a, const struct arriving *item, struct rp_error 
 
 int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_error *err)
 {
-    if (add(a, &(struct arriving){.partition = partition, .recall = recall, .until = -1}, err) != 0)
+    const struct arriving item = {
+        .partition = partition, .recall = recall, .until = -1, .first = -1};
+    if (add(a, &item, err) != 0)
         return -1;
     if (rd_kafka_topic_partition_list_find(a->left, a->topic, partition) != NULL)
         return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE,
@@ -101,14 +106,20 @@ int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_e
 
 int arrivals_again(struct arrivals *a, int32_t partition, struct rp_error *err)
 {
-    return add(a, &(struct arriving){.partition = partition, .found = true, .until = -1}, err);
+    const struct arriving item = {
+        .partition = partition, .found = true, .until = -1, .first = -1};
+    return add(a, &item, err);
 }
 
-void arrivals_end_found(struct arrivals *a, int32_t partition)
+void arrivals_end_found(struct arrivals *a, const rd_kafka_message_t *m)
 {
-    size_t place = place_of(a, partition);
-    if (place < a->n)
-        a->items[place].found = true;
+    size_t place = place_of(a, m->partition);
+    if (place == a->n)
+        return;
+    struct arriving *p = &a->items[place];
+    p->found = true;
+    if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF && m->offset < p->until)
+        rp_log_end_met(&p->end);
 }
 
 void arrivals_remove(struct arrivals *a, int32_t partition)
@@ -157,8 +168,34 @@ static void begin_all(struct arrivals *a, const rd_kafka_topic_partition_list_t 
     }
 }
 
+/* Nothing tells what was appended since the log was cut from what was there before, and to route
+ * again is better than to lose. */
+static void read_on_cut_log(struct arrivals *a, size_t place, int64_t end)
+{
+    struct rp_error err;
+    const struct arriving *p = &a->items[place];
+    if (p->first >= 0 && seek(a, p->partition, p->first, &err) != 0)
+        return; /* it is tried again at the next look */
+    rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", a->topic),
+           rp_f_int("partition", p->partition), rp_f_int("committed", p->until),
+           rp_f_int("end", end), rp_f_int("from", p->first >= 0 ? p->first : end),
+           rp_f_str("effect", "what lies from there on is routed, perhaps again"));
+    drop(a, place);
+}
+
+static void check_ends(struct arrivals *a)
+{
+    int64_t end;
+    for (size_t i = a->n; i-- > 0;) {
+        struct arriving *p = &a->items[i];
+        if (rp_log_end_look(&p->end, a->client, a->topic, p->partition, &end) && end < p->until)
+            read_on_cut_log(a, i, end);
+    }
+}
+
 void arrivals_serve(struct arrivals *a)
 {
+    check_ends(a);
     uint64_t epoch;
     rd_kafka_topic_partition_list_t *parts = rp_inquiry_answer(a->inquiry, &epoch);
     if (parts != NULL && epoch == a->epoch)
@@ -210,6 +247,8 @@ enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)
         drop(a, place);
         return ARRIVAL_NONE;
     }
+    if (p->first < 0)
+        p->first = m->offset;
     p->records++;
     p->bytes += m->len + m->key_len;
     if (m->offset + 1 == p->until || (p->bytes > RECALL_BYTES && shorten(a, p))) {

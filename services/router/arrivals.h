@@ -37,8 +37,10 @@ RP_NODISCARD int arrivals_add(struct arrivals *a, int32_t partition, bool recall
                               struct rp_error *err);
 /* A partition that is read is to begin anew at its committed offset. */
 RP_NODISCARD int arrivals_again(struct arrivals *a, int32_t partition, struct rp_error *err);
-/* The end of the partition was reported (RD_KAFKA_RESP_ERR__PARTITION_EOF), so it is found. */
-void arrivals_end_found(struct arrivals *a, int32_t partition);
+/* The partition was fetched from, or its end was reported (RD_KAFKA_RESP_ERR__PARTITION_EOF), so
+ * that is found. Where it comes before the committed offset, and still does after a while, the log
+ * was cut, and what lies there now may be new: it is read on from where the recall began. */
+void arrivals_end_found(struct arrivals *a, const rd_kafka_message_t *m);
 void arrivals_remove(struct arrivals *a, int32_t partition);
 
 /* Asks for what is not known, and begins with what is. Call it again and again. */

@@ -343,7 +343,7 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
         return;
     }
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
-        arrivals_end_found(r->arrivals, m->partition);
+        arrivals_end_found(r->arrivals, m);
         return;
     }
     (void)rp_consumer_fail(r->consumer, m, &err);
@@ -351,7 +351,7 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
     if (err.cls == RP_FATAL)
         rp_outbox_give_up(&r->outbox, &err);
     else if (m->err == RD_KAFKA_RESP_ERR__BAD_COMPRESSION) {
-        arrivals_end_found(r->arrivals, m->partition); /* it was fetched there */
+        arrivals_end_found(r->arrivals, m); /* it was fetched there */
         step_over(r, m, &err);
     }
 }

@@ -19,6 +19,23 @@ static struct mock mock;
 static rd_kafka_t *consumer;
 static struct arrivals *arrivals;
 static bool busy; /* records come all the while */
+static int ends;  /* that were reported */
+
+int64_t __wrap_rp_mono_ms(void);
+int64_t __real_rp_mono_ms(void);
+static int64_t passed_ms;
+
+int64_t __wrap_rp_mono_ms(void)
+{
+    return __real_rp_mono_ms() + passed_ms;
+}
+
+static void commit(int64_t offset)
+{
+    rd_kafka_topic_partition_list_t *committed = mock_at(TOPIC, offset);
+    assert_int_equal(rd_kafka_commit(consumer, committed, 0), 0);
+    rd_kafka_topic_partition_list_destroy(committed);
+}
 
 static int set_up(void **state)
 {
@@ -30,10 +47,10 @@ static int set_up(void **state)
     assert_int_equal(rd_kafka_mock_coordinator_set(mock.cluster, "group", "group", 2), 0);
     consumer = mock_consumer(&mock, "group");
     busy = false;
+    ends = 0;
+    passed_ms = 0;
     mock_produce(&mock, TOPIC, 10);
-    rd_kafka_topic_partition_list_t *committed = mock_at(TOPIC, COMMITTED);
-    assert_int_equal(rd_kafka_commit(consumer, committed, 0), 0);
-    rd_kafka_topic_partition_list_destroy(committed);
+    commit(COMMITTED);
     /* So that it knows the partition's leader, as a consumer does that has run for a while. */
     int64_t low, high;
     assert_int_equal(rd_kafka_query_watermark_offsets(consumer, TOPIC, 0, &low, &high, 10000), 0);
@@ -58,27 +75,45 @@ static void assign(bool recall)
     assert_int_equal(arrivals_add(arrivals, 0, recall, &err), 0);
 }
 
-/* The offset of the next record to be read on or recalled; `kind` says which. */
+/* The offset of what comes, if that is to be read on or recalled, else -1; `kind` says which. */
+static int64_t poll_once(enum arrival *kind)
+{
+    int64_t offset = -1;
+    arrivals_serve(arrivals);
+    rd_kafka_message_t *m = rd_kafka_consumer_poll(consumer, POLL_MS);
+    if (m == NULL)
+        return -1;
+    if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+        arrivals_end_found(arrivals, m);
+        ends++;
+    }
+    if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        *kind = arrivals_take(arrivals, m);
+        offset = *kind == ARRIVAL_EARLY ? -1 : m->offset;
+    }
+    rd_kafka_message_destroy(m);
+    return offset;
+}
+
 static int64_t next(enum arrival *kind)
 {
     for (int i = 0; i < MOST_POLLS; i++) {
-        int64_t offset = -1;
         mock_produce(&mock, TOPIC, busy);
-        arrivals_serve(arrivals);
-        rd_kafka_message_t *m = rd_kafka_consumer_poll(consumer, POLL_MS);
-        if (m != NULL && m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
-            arrivals_end_found(arrivals, m->partition);
-        if (m != NULL && m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-            *kind = arrivals_take(arrivals, m);
-            offset = *kind == ARRIVAL_EARLY ? -1 : m->offset;
-        }
-        if (m != NULL)
-            rd_kafka_message_destroy(m);
+        int64_t offset = poll_once(kind);
         if (offset >= 0)
             return offset;
     }
     fail_msg("no record came");
     return -1;
+}
+
+static void meet_end(void)
+{
+    enum arrival kind;
+    int before = ends;
+    for (int i = 0; i < MOST_POLLS && ends == before; i++)
+        assert_int_equal(poll_once(&kind), -1);
+    assert_true(ends > before);
 }
 
 static void a_partition_begins_at_its_committed_offset(void **state)
@@ -129,9 +164,50 @@ static void a_partition_that_left_before_its_end_was_found_needs_a_new_client(vo
     arrivals_remove(arrivals, 0);
 
     assert_int_equal(arrivals_add(arrivals, 1, false, &err), 0);
-    arrivals_end_found(arrivals, 1);
+    arrivals_end_found(arrivals, &(rd_kafka_message_t){.partition = 1});
     arrivals_remove(arrivals, 1);
     assert_int_equal(arrivals_add(arrivals, 1, false, &err), 0);
+}
+
+static void recall_cut_log(int64_t committed)
+{
+    enum arrival kind;
+    commit(committed);
+    assign(true);
+    for (int64_t offset = 0; offset < 10; offset++) {
+        assert_int_equal(next(&kind), offset);
+        assert_int_equal(kind, ARRIVAL_RECALL);
+    }
+    meet_end();
+}
+
+/* An unclean election, or somebody who made the topic anew. */
+static void a_log_that_was_cut_is_read_on_after_a_while(void **state)
+{
+    enum arrival kind;
+    (void)state;
+    recall_cut_log(1000);
+    mock_produce(&mock, TOPIC, 1);
+    assert_int_equal(next(&kind), 10);
+    assert_int_equal(kind, ARRIVAL_RECALL); /* its end may only lag */
+    passed_ms = 61000;
+    for (int64_t offset = 0; offset < 11; offset++) {
+        assert_int_equal(next(&kind), offset);
+        assert_int_equal(kind, ARRIVAL_NONE);
+    }
+}
+
+static void an_end_that_only_lagged_cuts_nothing(void **state)
+{
+    enum arrival kind;
+    (void)state;
+    recall_cut_log(12);
+    mock_produce(&mock, TOPIC, 3);
+    passed_ms = 61000;
+    for (int64_t offset = 10; offset < 13; offset++) {
+        assert_int_equal(next(&kind), offset);
+        assert_int_equal(kind, offset < 12 ? ARRIVAL_RECALL : ARRIVAL_NONE);
+    }
 }
 
 int main(void)
@@ -141,6 +217,8 @@ int main(void)
         TEST(a_partition_begins_at_its_committed_offset),
         TEST(what_lies_before_it_is_recalled),
         TEST(nothing_is_passed_over_when_the_end_is_told_late),
+        TEST(a_log_that_was_cut_is_read_on_after_a_while),
+        TEST(an_end_that_only_lagged_cuts_nothing),
         TEST(a_partition_that_left_before_its_end_was_found_needs_a_new_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
