@@ -27,6 +27,7 @@ struct arriving {
 
 struct arrivals {
     rd_kafka_t *client;
+    struct positions *positions;
     struct rp_inquiry *inquiry;
     const char *topic;
     uint64_t epoch; /* of the answers that still hold */
@@ -36,12 +37,13 @@ struct arrivals {
 };
 
 int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char *group,
-                 struct arrivals **out, struct rp_error *err)
+                 struct positions *positions, struct arrivals **out, struct rp_error *err)
 {
     struct arrivals *a = calloc(1, sizeof *a);
     if (a == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for partitions that come");
-    *a = (struct arrivals){.client = client, .topic = config->topics.failed_tasks};
+    *a = (struct arrivals){
+        .client = client, .positions = positions, .topic = config->topics.failed_tasks};
     a->left = rd_kafka_topic_partition_list_new(8);
     if (rp_inquiry_new(config, client, group, -1, &a->inquiry, err) != 0) {
         arrivals_free(a);
@@ -145,7 +147,8 @@ static int begin(struct arrivals *a, size_t place, int64_t committed, struct rp_
     int64_t from = committed;
     if (p->recall && committed > 0)
         from = committed > RECALL_MOST ? committed - RECALL_MOST : 0;
-    if (seek(a, p->partition, from, err) != 0)
+    if ((committed >= 0 && positions_set(a->positions, p->partition, committed, err) != 0) ||
+        seek(a, p->partition, from, err) != 0)
         return -1;
     p->until = committed;
     if (from == committed)
@@ -180,6 +183,7 @@ static void read_on_cut_log(struct arrivals *a, size_t place, int64_t end)
            rp_f_int("partition", p->partition), rp_f_int("committed", p->until),
            rp_f_int("end", end), rp_f_int("from", p->first >= 0 ? p->first : end),
            rp_f_str("effect", "what lies from there on is routed, perhaps again"));
+    positions_forget(a->positions, p->partition);
     drop(a, place);
 }
 
@@ -242,7 +246,7 @@ enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)
     struct arriving *p = &a->items[place];
     p->found = true;
     if (p->until < 0)
-        return ARRIVAL_EARLY;
+        return ARRIVAL_DROP;
     if (m->offset >= p->until) {
         drop(a, place);
         return ARRIVAL_NONE;
@@ -265,7 +269,7 @@ enum arrival arrivals_cut(struct arrivals *a, int32_t partition, int64_t *until)
     if (place == a->n)
         return ARRIVAL_NONE;
     if (a->items[place].until < 0)
-        return ARRIVAL_EARLY;
+        return ARRIVAL_DROP;
     *until = a->items[place].until;
     drop(a, place);
     return ARRIVAL_RECALL;

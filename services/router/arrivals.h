@@ -7,6 +7,7 @@
 #include <librdkafka/rdkafka.h>
 
 #include "config.h"
+#include "positions.h"
 
 /* The partitions of a topic that a consumer was given and does not read on yet. First the committed
  * offset must be known, and it is not while a predecessor's transaction is under way; nobody waits
@@ -16,13 +17,15 @@ struct arrivals;
 
 enum arrival {
     ARRIVAL_NONE,   /* the record is to be read on */
-    ARRIVAL_EARLY,  /* it comes before its time: drop it */
+    ARRIVAL_DROP,   /* it comes before its time, or once more */
     ARRIVAL_RECALL, /* it lies before the committed offset: only recall it */
 };
 
-/* `client` is the consumer, and borrowed. */
+/* `client` is the consumer; it and `positions`, which are told where reading begins, are
+ * borrowed. */
 RP_NODISCARD int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char *group,
-                              struct arrivals **out, struct rp_error *err);
+                              struct positions *positions, struct arrivals **out,
+                              struct rp_error *err);
 void arrivals_free(struct arrivals *a);
 
 /* The partition is to begin at its committed offset; `recall`: a stretch before it. It is assigned

@@ -47,6 +47,8 @@ void batch_take(struct batch *b, int32_t partition, int64_t offset)
 {
     struct batch_span *span = find(b, partition);
     assert(span != NULL);
+    if (offset < span->first)
+        span->first = offset; /* the log was cut: what lay behind is gone */
     span->next = offset + 1;
 }
 

@@ -4,19 +4,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "arrivals.h"
 #include "batch.h"
 #include "clock.h"
 #include "consumer.h"
 #include "crash_point.h"
+#include "intake.h"
 #include "log.h"
 #include "metrics_router.h"
 #include "outbox.h"
 #include "registry.h"
 
 #define IDLE_MS    100
-#define ARRIVAL_MS 10   /* between two looks whether a partition's offset is known */
-#define WAIT_MS    1000 /* before a record is looked at again that could not be judged */
+#define ARRIVAL_MS 10 /* between two looks whether a partition's offset is known */
 /* Between two failures to ask the registry: longer, and they belong to different outages. */
 #define SILENCE_GAP_MS 30000
 
@@ -24,56 +23,23 @@ struct router {
     struct rp_worker *w;
     const struct rp_config *config;
     struct rp_consumer *consumer;
-    struct arrivals *arrivals;
+    struct intake intake;
     struct rp_outbox outbox;
     struct rp_registry *registry;
     struct route_context route;
     struct router_metrics metrics;
     struct batch batch;
     struct rp_arena headers; /* of the message at hand */
-    /* Partitions whose next record could not be judged; they are paused until then. */
-    rd_kafka_topic_partition_list_t *waiting;
-    int64_t waiting_until_mono_ms;
     int64_t silent_since_mono_ms, silent_last_mono_ms; /* when the registry did not answer */
     const rd_kafka_topic_partition_list_t *leaving;    /* being revoked; NULL: none */
-    /* Where partitions were last set to. A batch of records that cannot be unpacked is told by its
-     * first offset, wherever in it reading began. */
-    rd_kafka_topic_partition_list_t *sought;
     bool joined; /* the group has given us partitions, or none */
 };
 
-static void note_sought(struct router *r, const rd_kafka_topic_partition_t *p)
+/* A position that cannot be set would lose records, so the worker ends then. */
+static void must(struct router *r, int rc, const struct rp_error *err)
 {
-    rd_kafka_topic_partition_t *known =
-        rd_kafka_topic_partition_list_find(r->sought, p->topic, p->partition);
-    if (known == NULL)
-        known = rd_kafka_topic_partition_list_add(r->sought, p->topic, p->partition);
-    known->offset = p->offset;
-}
-
-static void forget_sought(struct router *r, const rd_kafka_topic_partition_t *p)
-{
-    (void)rd_kafka_topic_partition_list_del(r->sought, p->topic, p->partition);
-}
-
-/* Reads on from these offsets. A position that cannot be set back would lose records, so the
- * worker ends then, and its successor begins at the committed offsets. */
-static void seek_back(struct router *r, rd_kafka_topic_partition_list_t *offsets)
-{
-    struct rp_error err;
-    if (rp_kafka_seek(rp_consumer_handle(r->consumer), offsets, &err) != 0)
-        rp_outbox_give_up(&r->outbox, &err);
-    for (int i = 0; i < offsets->cnt; i++)
-        note_sought(r, &offsets->elems[i]);
-}
-
-static void seek_one(struct router *r, int32_t partition, int64_t offset)
-{
-    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(one, r->config->topics.failed_tasks, partition)->offset =
-        offset;
-    seek_back(r, one);
-    rd_kafka_topic_partition_list_destroy(one);
+    if (rc != 0)
+        rp_outbox_give_up(&r->outbox, err);
 }
 
 /* As another owner would: begins with what is committed. A new producer comes first, since that
@@ -82,11 +48,7 @@ static void begin_anew(struct router *r, const rd_kafka_topic_partition_list_t *
 {
     struct rp_error err;
     rp_outbox_open(&r->outbox);
-    for (int i = 0; i < parts->cnt && r->arrivals != NULL; i++) {
-        forget_sought(r, &parts->elems[i]);
-        if (arrivals_again(r->arrivals, parts->elems[i].partition, &err) != 0)
-            rp_outbox_give_up(&r->outbox, &err);
-    }
+    must(r, intake_again(&r->intake, parts, &err), &err);
 }
 
 /* What is being revoked needs no position any more: its next owner begins at the committed one. */
@@ -100,6 +62,7 @@ static void drop_leaving(const struct router *r, rd_kafka_topic_partition_list_t
 /* The batch is not published, or perhaps: goes back to where it began. */
 static void rewind_batch(struct router *r, bool unknown)
 {
+    struct rp_error err;
     rd_kafka_topic_partition_list_t *offsets =
         batch_offsets(&r->batch, r->config->topics.failed_tasks, true);
     drop_leaving(r, offsets);
@@ -107,7 +70,7 @@ static void rewind_batch(struct router *r, bool unknown)
     if (unknown)
         begin_anew(r, offsets);
     else if (!rp_outbox_stopping(&r->outbox) && offsets->cnt > 0)
-        seek_back(r, offsets);
+        must(r, intake_seek(&r->intake, offsets, &err), &err);
     RP_CRASH_POINT(rewind_after);
     rd_kafka_topic_partition_list_destroy(offsets);
     batch_reset(&r->batch);
@@ -153,30 +116,15 @@ static bool close_batch(struct router *r)
     return true;
 }
 
-static void resume_waiting(struct router *r)
-{
-    if (r->waiting->cnt == 0 || rp_mono_ms() < r->waiting_until_mono_ms)
-        return;
-    (void)rd_kafka_resume_partitions(rp_consumer_handle(r->consumer), r->waiting);
-    rd_kafka_topic_partition_list_destroy(r->waiting);
-    r->waiting = rd_kafka_topic_partition_list_new(4);
-}
-
 /* Nothing can be said of the record now. Its partition waits; the others go on. */
 static void postpone(struct router *r, const rd_kafka_message_t *m, const struct rp_error *why)
 {
+    struct rp_error err;
     if (!close_batch(r))
         return; /* the record was reached, so it is read again with the batch */
     rp_log(RP_LOG_WARN, "partition-waits", rp_f_int("partition", m->partition),
            rp_f_int("offset", m->offset), rp_f_str("error", why->text));
-    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(one, r->config->topics.failed_tasks, m->partition)->offset =
-        m->offset;
-    seek_back(r, one);
-    (void)rd_kafka_pause_partitions(rp_consumer_handle(r->consumer), one);
-    rd_kafka_topic_partition_list_add(r->waiting, r->config->topics.failed_tasks, m->partition);
-    r->waiting_until_mono_ms = rp_mono_ms() + WAIT_MS;
-    rd_kafka_topic_partition_list_destroy(one);
+    must(r, intake_postpone(&r->intake, m->partition, m->offset, &err), &err);
 }
 
 static void log_route(const struct router *r, const rd_kafka_message_t *m,
@@ -299,23 +247,17 @@ static void step_over(struct router *r, const rd_kafka_message_t *m, const struc
 {
     struct rp_error err;
     struct route route;
-    int64_t until;
-    enum arrival arrival = arrivals_cut(r->arrivals, m->partition, &until);
-    if (arrival == ARRIVAL_RECALL)
-        seek_one(r, m->partition, until);
-    if (arrival != ARRIVAL_NONE)
+    enum arrival arrival;
+    rd_kafka_message_t unread = {.partition = m->partition};
+    int rc = intake_take_unread(&r->intake, m, &arrival, &unread.offset, &err);
+    must(r, rc, &err);
+    if (rc != 0 || arrival != ARRIVAL_NONE)
         return;
-    const char *topic = r->config->topics.failed_tasks;
-    const rd_kafka_topic_partition_t *sought =
-        rd_kafka_topic_partition_list_find(r->sought, topic, m->partition);
-    rd_kafka_message_t unread = {.partition = m->partition, .offset = m->offset};
-    if (sought != NULL && sought->offset > unread.offset)
-        unread.offset = sought->offset;
     struct rp_lesson copy;
     const struct rp_lesson *lesson;
     if (!reach(r, unread.partition, unread.offset, &copy, &lesson))
         return;
-    const struct route_record record = {.topic = topic,
+    const struct route_record record = {.topic = r->config->topics.failed_tasks,
                                         .partition = unread.partition,
                                         .offset = unread.offset,
                                         .append_ms = RP_NO_TIME,
@@ -328,14 +270,18 @@ static void step_over(struct router *r, const rd_kafka_message_t *m, const struc
     }
     take(r, &unread, &route);
     if (r->batch.n_spans > 0) /* else it failed, and is read again */
-        seek_one(r, unread.partition, unread.offset + 1);
+        must(r, intake_seek_one(&r->intake, unread.partition, unread.offset + 1, &err), &err);
 }
 
 static void handle(struct router *r, const rd_kafka_message_t *m)
 {
     struct rp_error err;
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        enum arrival arrival = arrivals_take(r->arrivals, m);
+        enum arrival arrival;
+        int rc = intake_take(&r->intake, m, &arrival, &err);
+        must(r, rc, &err);
+        if (rc != 0)
+            return;
         if (arrival == ARRIVAL_RECALL)
             recall(r, m);
         else if (arrival == ARRIVAL_NONE)
@@ -343,7 +289,7 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
         return;
     }
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
-        arrivals_end_found(r->arrivals, m);
+        arrivals_end_found(r->intake.arrivals, m);
         return;
     }
     (void)rp_consumer_fail(r->consumer, m, &err);
@@ -351,7 +297,7 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
     if (err.cls == RP_FATAL)
         rp_outbox_give_up(&r->outbox, &err);
     else if (m->err == RD_KAFKA_RESP_ERR__BAD_COMPRESSION) {
-        arrivals_end_found(r->arrivals, m); /* it was fetched there */
+        arrivals_end_found(r->intake.arrivals, m); /* it was fetched there */
         step_over(r, m, &err);
     }
 }
@@ -367,13 +313,9 @@ static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
 {
     struct router *r = opaque;
     struct rp_error err;
-    for (int i = 0; i < parts->cnt; i++) {
+    for (int i = 0; i < parts->cnt; i++)
         parts->elems[i].offset = RD_KAFKA_OFFSET_END; /* until it is known */
-        forget_sought(r, &parts->elems[i]);
-        if (r->arrivals != NULL &&
-            arrivals_add(r->arrivals, parts->elems[i].partition, r->route.guard != NULL, &err) != 0)
-            rp_outbox_give_up(&r->outbox, &err);
-    }
+    must(r, intake_add(&r->intake, parts, r->route.guard != NULL, &err), &err);
     r->joined = true;
     RP_CRASH_POINT(assigned);
     r->outbox.backoff_ms = 0;
@@ -390,8 +332,7 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
     } else {
         (void)close_batch(r);
     }
-    for (int i = 0; i < parts->cnt && r->arrivals != NULL; i++)
-        arrivals_remove(r->arrivals, parts->elems[i].partition);
+    intake_remove(&r->intake, parts);
     rp_outbox_revoked(&r->outbox, parts);
     r->leaving = NULL;
     RP_CRASH_POINT(revoked_after);
@@ -399,15 +340,15 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
 
 static void take_over(struct router *r)
 {
-    arrivals_serve(r->arrivals);
-    atomic_store(&r->w->ready,
-                 r->joined && r->outbox.backoff_ms == 0 && arrivals_waiting(r->arrivals) == 0);
+    intake_serve(&r->intake);
+    atomic_store(&r->w->ready, r->joined && r->outbox.backoff_ms == 0 &&
+                                   arrivals_waiting(r->intake.arrivals) == 0);
 }
 
 static void step(struct router *r)
 {
     take_over(r);
-    int64_t wait_ms = arrivals_waiting(r->arrivals) > 0 ? ARRIVAL_MS : IDLE_MS;
+    int64_t wait_ms = arrivals_waiting(r->intake.arrivals) > 0 ? ARRIVAL_MS : IDLE_MS;
     if (r->outbox.n > 0)
         wait_ms = r->config->router.linger_ms - (rp_mono_ms() - r->batch.began_mono_ms);
     rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
@@ -418,7 +359,6 @@ static void step(struct router *r)
     }
     if (batch_is_due(r))
         (void)close_batch(r);
-    resume_waiting(r);
 }
 
 /* A partition that comes is read on when its end was found, which a fetch that waits holds up. */
@@ -447,8 +387,6 @@ static int set_up(struct router *r, struct rp_error *err)
     r->route.config = config;
     r->route.policies = rp_worker_policies(r->w);
     router_metrics_init(&r->metrics, r->w->metrics);
-    r->waiting = rd_kafka_topic_partition_list_new(4);
-    r->sought = rd_kafka_topic_partition_list_new(4);
     if (rp_registry_open(config, &r->registry, err) != 0)
         return -1;
     if (config->loop_guard > 0 && guard_new((size_t)config->loop_guard, &r->route.guard, err) != 0)
@@ -459,13 +397,12 @@ static int set_up(struct router *r, struct rp_error *err)
     r->route.targets = r->outbox.targets;
     if (rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
         return -1;
-    return arrivals_new(config, rp_consumer_handle(r->consumer), group, &r->arrivals, err);
+    return intake_init(&r->intake, config, rp_consumer_handle(r->consumer), group, err);
 }
 
 static void tear_down(struct router *r)
 {
-    arrivals_free(r->arrivals);
-    r->arrivals = NULL; /* while closing, partitions go, and may still come */
+    intake_close(&r->intake); /* while closing, partitions go, and may still come */
     rp_consumer_close(r->consumer);
     rp_outbox_clear(&r->outbox);
     rp_codec_free(r->route.codec);
@@ -475,8 +412,7 @@ static void tear_down(struct router *r)
     rp_arena_clear(&r->headers);
     rp_buf_clear(&r->route.letter);
     batch_clear(&r->batch);
-    rd_kafka_topic_partition_list_destroy(r->waiting);
-    rd_kafka_topic_partition_list_destroy(r->sought);
+    intake_clear(&r->intake);
 }
 
 int router_run(struct rp_worker *w, struct rp_error *err)

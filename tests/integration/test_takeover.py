@@ -5,7 +5,7 @@ import re
 import uuid
 
 import contract
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from pipeline import header, now_ms, wait_for
 
 POLICIES = {"now": {"max_attempts": 3, "backoff": "none"}}
@@ -120,3 +120,59 @@ def test_an_event_that_is_sent_again_after_a_restart_counts_once(new_pipeline):
     assert len(handler.records) == 801
     recalled = re.findall(r"partition-recalled .*records=(\d+)", router.log.read_text())
     assert recalled and all(0 < int(records) < 250 for records in recalled)
+
+
+def commit(pipeline, partition, offset):
+    """As a router of before did."""
+    member = Consumer(
+        {"bootstrap.servers": pipeline.kafka.bootstrap, "group.id": f"{pipeline.prefix}reprise-router"}
+    )
+    at = TopicPartition(f"{pipeline.prefix}failed-tasks", partition, offset)
+
+    def committed():
+        try:
+            return member.commit(offsets=[at], asynchronous=False)
+        except KafkaException:
+            return None  # of a group that is new, there is no coordinator yet
+
+    wait_for(committed, "the offset to be committed")
+    member.close()
+
+
+def test_a_log_that_ends_before_the_committed_offset_is_routed(new_pipeline):
+    """As after an election that lost records. With nothing to recall, that shows at once."""
+    pipeline = new_pipeline("cut", partitions=1, policies=POLICIES, router={"loop_guard": 0})
+    handler = pipeline.reader(pipeline.create_target("handler"))
+    commit(pipeline, 0, 1000)
+    (router,) = pipeline.start("router")
+    sent = send_to_each(pipeline, [0], 20)
+    handler.wait(20)
+    handler.poll(1)
+    assert sorted(header(r, "reprise-task-id") for r in handler.records) == sorted(sent)
+    assert len(re.findall(r"log-was-cut", router.log.read_text())) == 1
+
+
+def test_a_batch_that_cannot_be_unpacked_is_buried_from_the_committed_offset_on(new_pipeline):
+    """A router of before had come to the middle of it."""
+    pipeline = new_pipeline("unread", partitions=1, policies=POLICIES, router={"loop_guard": 0})
+    topic = f"{pipeline.prefix}failed-tasks"
+    dead = pipeline.reader(f"{pipeline.prefix}dead-letter")
+    handler = pipeline.reader(pipeline.create_target("handler"))
+    producer = Producer(
+        {
+            "bootstrap.servers": pipeline.kafka.bootstrap,
+            "compression.type": "zstd",
+            "message.max.bytes": 1_000_000_000,
+            "batch.size": 1_000_000_000,
+            "linger.ms": 1000,
+        }
+    )
+    for _ in range(3):
+        producer.produce(topic, bytes(60 * 1024 * 1024))
+    assert producer.flush(60) == 0
+    pipeline.fail(new_task(pipeline))
+    commit(pipeline, 0, 1)
+    pipeline.start("router")
+    handler.wait(1, timeout=60)
+    dead.poll(1)
+    assert len(dead.records) == 2

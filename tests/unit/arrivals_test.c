@@ -18,6 +18,7 @@ static struct rp_config config = {.topics = {.failed_tasks = (char[]){TOPIC}}};
 static struct mock mock;
 static rd_kafka_t *consumer;
 static struct arrivals *arrivals;
+static struct positions positions;
 static bool busy; /* records come all the while */
 static int ends;  /* that were reported */
 
@@ -54,13 +55,14 @@ static int set_up(void **state)
     /* So that it knows the partition's leader, as a consumer does that has run for a while. */
     int64_t low, high;
     assert_int_equal(rd_kafka_query_watermark_offsets(consumer, TOPIC, 0, &low, &high, 10000), 0);
-    return arrivals_new(&config, consumer, "group", &arrivals, &err);
+    return arrivals_new(&config, consumer, "group", &positions, &arrivals, &err);
 }
 
 static int tear_down(void **state)
 {
     (void)state;
     arrivals_free(arrivals);
+    positions_clear(&positions);
     rd_kafka_destroy(consumer);
     mock_stop(&mock);
     return 0;
@@ -89,7 +91,7 @@ static int64_t poll_once(enum arrival *kind)
     }
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
         *kind = arrivals_take(arrivals, m);
-        offset = *kind == ARRIVAL_EARLY ? -1 : m->offset;
+        offset = *kind == ARRIVAL_DROP ? -1 : m->offset;
     }
     rd_kafka_message_destroy(m);
     return offset;

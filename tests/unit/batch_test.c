@@ -54,6 +54,17 @@ static void what_was_reached_and_not_taken_is_read_again_and_not_committed(void 
     assert_int_equal(offset_of(true, 3), 50);
 }
 
+static void a_log_that_was_cut_goes_on_where_it_begins_again(void **state)
+{
+    (void)state;
+    reach(3, 50);
+    batch_take(&batch, 3, 50);
+    reach(3, 7);
+    batch_take(&batch, 3, 7);
+    assert_int_equal(offset_of(false, 3), 8);
+    assert_int_equal(offset_of(true, 3), 7);
+}
+
 static void a_reset_forgets_all(void **state)
 {
     (void)state;
@@ -69,6 +80,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
         TEST(it_commits_behind_the_last_and_goes_back_to_the_first),
         TEST(what_was_reached_and_not_taken_is_read_again_and_not_committed),
+        TEST(a_log_that_was_cut_goes_on_where_it_begins_again),
         TEST(a_reset_forgets_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "intake.h"
+
+#include "clock.h"
+#include "kafka.h"
+#include "log.h"
+
+#define QUERY_MS 5000
+#define WAIT_MS  1000 /* before a record is looked at again that could not be judged */
+
+int intake_init(struct intake *in, const struct rp_config *config, rd_kafka_t *client,
+                const char *group, struct rp_error *err)
+{
+    in->client = client;
+    in->topic = config->topics.failed_tasks;
+    in->waiting = rd_kafka_topic_partition_list_new(4);
+    return arrivals_new(config, client, group, &in->positions, &in->arrivals, err);
+}
+
+void intake_close(struct intake *in)
+{
+    arrivals_free(in->arrivals);
+    in->arrivals = NULL;
+}
+
+void intake_clear(struct intake *in)
+{
+    intake_close(in);
+    positions_clear(&in->positions);
+    if (in->waiting != NULL)
+        rd_kafka_topic_partition_list_destroy(in->waiting);
+}
+
+int intake_add(struct intake *in, const rd_kafka_topic_partition_list_t *parts, bool recall,
+               struct rp_error *err)
+{
+    int rc = 0;
+    for (int i = 0; i < parts->cnt && in->arrivals != NULL; i++) {
+        positions_forget(&in->positions, parts->elems[i].partition);
+        if (arrivals_add(in->arrivals, parts->elems[i].partition, recall, err) != 0)
+            rc = -1; /* the others are known all the same, until they are read by a new client */
+    }
+    return rc;
+}
+
+void intake_remove(struct intake *in, const rd_kafka_topic_partition_list_t *parts)
+{
+    for (int i = 0; i < parts->cnt && in->arrivals != NULL; i++)
+        arrivals_remove(in->arrivals, parts->elems[i].partition);
+}
+
+int intake_again(struct intake *in, const rd_kafka_topic_partition_list_t *parts,
+                 struct rp_error *err)
+{
+    for (int i = 0; i < parts->cnt && in->arrivals != NULL; i++) {
+        positions_forget(&in->positions, parts->elems[i].partition);
+        if (arrivals_again(in->arrivals, parts->elems[i].partition, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int intake_seek(struct intake *in, rd_kafka_topic_partition_list_t *offsets, struct rp_error *err)
+{
+    if (rp_kafka_seek(in->client, offsets, err) != 0)
+        return -1;
+    for (int i = 0; i < offsets->cnt; i++)
+        if (positions_set(&in->positions, offsets->elems[i].partition, offsets->elems[i].offset,
+                          err) != 0)
+            return -1;
+    return 0;
+}
+
+int intake_seek_one(struct intake *in, int32_t partition, int64_t offset, struct rp_error *err)
+{
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(one, in->topic, partition)->offset = offset;
+    int rc = intake_seek(in, one, err);
+    rd_kafka_topic_partition_list_destroy(one);
+    return rc;
+}
+
+int intake_postpone(struct intake *in, int32_t partition, int64_t offset, struct rp_error *err)
+{
+    if (intake_seek_one(in, partition, offset, err) != 0)
+        return -1;
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(one, in->topic, partition);
+    (void)rd_kafka_pause_partitions(in->client, one);
+    rd_kafka_topic_partition_list_destroy(one);
+    rd_kafka_topic_partition_list_add(in->waiting, in->topic, partition);
+    in->waiting_until_mono_ms = rp_mono_ms() + WAIT_MS;
+    return 0;
+}
+
+static void resume_waiting(struct intake *in)
+{
+    if (in->waiting->cnt == 0 || rp_mono_ms() < in->waiting_until_mono_ms)
+        return;
+    (void)rd_kafka_resume_partitions(in->client, in->waiting);
+    rd_kafka_topic_partition_list_destroy(in->waiting);
+    in->waiting = rd_kafka_topic_partition_list_new(4);
+}
+
+void intake_serve(struct intake *in)
+{
+    resume_waiting(in);
+    arrivals_serve(in->arrivals);
+}
+
+/* Where the log ends now. False: nobody answers. */
+static bool query_end(const struct intake *in, int32_t partition, int64_t *end)
+{
+    int64_t begin;
+    return rd_kafka_query_watermark_offsets(in->client, in->topic, partition, &begin, end,
+                                            QUERY_MS) == RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static void log_cut(const struct intake *in, const rd_kafka_message_t *m)
+{
+    rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", in->topic),
+           rp_f_int("partition", m->partition), rp_f_int("offset", m->offset),
+           rp_f_int("expected", positions_next(&in->positions, m->partition)),
+           rp_f_str("effect", "what lies from there on is routed, perhaps again"));
+}
+
+static enum position_kind look(struct intake *in, const rd_kafka_message_t *m)
+{
+    int64_t end;
+    enum position_kind kind = positions_look(&in->positions, m->partition, m->offset,
+                                             rd_kafka_message_leader_epoch(m));
+    if (kind == POSITION_ASK && query_end(in, m->partition, &end))
+        kind = end < positions_next(&in->positions, m->partition) ? POSITION_CUT : POSITION_REPEAT;
+    if (kind == POSITION_REPEAT)
+        positions_repeated(&in->positions, m->partition, m->offset);
+    return kind;
+}
+
+int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *out,
+                struct rp_error *err)
+{
+    *out = arrivals_take(in->arrivals, m);
+    if (*out != ARRIVAL_NONE)
+        return 0;
+    enum position_kind kind = look(in, m);
+    if (kind == POSITION_REPEAT || kind == POSITION_ASK) {
+        *out = ARRIVAL_DROP;
+        rp_log(RP_LOG_DEBUG, "record-came-again", rp_f_str("topic", in->topic),
+               rp_f_int("partition", m->partition), rp_f_int("offset", m->offset));
+        /* With no answer it goes to where it was; from a log that was cut it comes back here. */
+        return kind == POSITION_REPEAT
+                   ? 0
+                   : intake_seek_one(in, m->partition,
+                                     positions_next(&in->positions, m->partition), err);
+    }
+    if (kind == POSITION_CUT)
+        log_cut(in, m);
+    return positions_advance(&in->positions, m->partition, m->offset,
+                             rd_kafka_message_leader_epoch(m), err);
+}
+
+int intake_take_unread(struct intake *in, const rd_kafka_message_t *m, enum arrival *out,
+                       int64_t *offset, struct rp_error *err)
+{
+    int64_t until, end;
+    *out = arrivals_cut(in->arrivals, m->partition, &until);
+    if (*out == ARRIVAL_RECALL)
+        return intake_seek_one(in, m->partition, until, err);
+    int64_t next = positions_next(&in->positions, m->partition);
+    bool within = next > m->offset;
+    if (within && query_end(in, m->partition, &end) && end < next) {
+        log_cut(in, m);
+        within = false;
+    }
+    *offset = within ? next : m->offset;
+    return 0;
+}

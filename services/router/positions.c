@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "positions.h"
+
+#include <stdlib.h>
+
+#define NONE INT64_MIN /* before any offset, and not the one before the first */
+
+static struct position *find(const struct positions *p, int32_t partition)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->items[i].partition == partition)
+            return &p->items[i];
+    return NULL;
+}
+
+static struct position *find_or_add(struct positions *p, int32_t partition, struct rp_error *err)
+{
+    struct position *known = find(p, partition);
+    if (known != NULL)
+        return known;
+    if (p->n == p->cap) {
+        size_t cap = p->cap == 0 ? 16 : 2 * p->cap;
+        struct position *items = reallocarray(p->items, cap, sizeof *items);
+        if (items == NULL) {
+            (void)rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for %zu partitions", cap);
+            return NULL;
+        }
+        p->items = items;
+        p->cap = cap;
+    }
+    p->items[p->n] =
+        (struct position){.partition = partition, .epoch = INT32_MAX, .repeated = NONE};
+    return &p->items[p->n++];
+}
+
+int positions_set(struct positions *p, int32_t partition, int64_t next, struct rp_error *err)
+{
+    struct position *known = find_or_add(p, partition, err);
+    if (known == NULL)
+        return -1;
+    known->next = next; /* what lies before it is no younger than the last record */
+    return 0;
+}
+
+void positions_forget(struct positions *p, int32_t partition)
+{
+    struct position *known = find(p, partition);
+    if (known != NULL)
+        *known = p->items[--p->n];
+}
+
+void positions_clear(struct positions *p)
+{
+    free(p->items);
+    *p = (struct positions){0};
+}
+
+int64_t positions_next(const struct positions *p, int32_t partition)
+{
+    const struct position *known = find(p, partition);
+    return known == NULL ? -1 : known->next;
+}
+
+enum position_kind positions_look(const struct positions *p, int32_t partition, int64_t offset,
+                                  int32_t epoch)
+{
+    const struct position *known = find(p, partition);
+    if (known == NULL || offset >= known->next)
+        return POSITION_NEXT;
+    /* Epochs rise with the offsets of a log, so an older record has no younger one. */
+    if (epoch > known->epoch)
+        return POSITION_CUT;
+    return offset == known->repeated + 1 ? POSITION_REPEAT : POSITION_ASK;
+}
+
+void positions_repeated(struct positions *p, int32_t partition, int64_t offset)
+{
+    struct position *known = find(p, partition);
+    if (known != NULL)
+        known->repeated = offset;
+}
+
+int positions_advance(struct positions *p, int32_t partition, int64_t offset, int32_t epoch,
+                      struct rp_error *err)
+{
+    struct position *known = find_or_add(p, partition, err);
+    if (known == NULL)
+        return -1;
+    known->next = offset + 1;
+    known->epoch = epoch;
+    known->repeated = NONE;
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_POSITIONS_H
+#define REPRISE_POSITIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reprise/error.h"
+
+/* The next offset that is expected of each partition. librdkafka may hand out a record once more
+ * where a rebalance pauses its partition, and one before the expected offset is such a repeat; or
+ * else the log was cut (by an unclean election, or the topic was made anew), librdkafka has gone
+ * back by itself, and the record is another one. A zeroed one is ready; not thread-safe. */
+struct position {
+    int32_t partition;
+    int32_t epoch;    /* the partition leader's, of the last record; INT32_MAX: not known */
+    int64_t next;     /* the offset that is expected */
+    int64_t repeated; /* the last one that came once more */
+};
+
+struct positions {
+    struct position *items;
+    size_t n, cap;
+};
+
+enum position_kind {
+    POSITION_NEXT,   /* the record is to be read on */
+    POSITION_REPEAT, /* it came before */
+    POSITION_CUT,    /* it took the place of what was cut off */
+    POSITION_ASK,    /* a repeat if the log still goes up to the expected offset, else the same */
+};
+
+/* Sets what is expected next, after a seek there. Fails with RP_E_NOMEM. */
+RP_NODISCARD int positions_set(struct positions *p, int32_t partition, int64_t next,
+                               struct rp_error *err);
+void positions_forget(struct positions *p, int32_t partition);
+void positions_clear(struct positions *p);
+
+/* The offset that is expected; -1: not known. */
+int64_t positions_next(const struct positions *p, int32_t partition);
+
+/* What a record is that came. `epoch` as librdkafka says, -1 where the brokers do not. */
+enum position_kind positions_look(const struct positions *p, int32_t partition, int64_t offset,
+                                  int32_t epoch);
+/* The record is a repeat: those behind it are too, and nothing need be asked of them. */
+void positions_repeated(struct positions *p, int32_t partition, int64_t offset);
+/* The record is read on. Fails with RP_E_NOMEM. */
+RP_NODISCARD int positions_advance(struct positions *p, int32_t partition, int64_t offset,
+                                   int32_t epoch, struct rp_error *err);
+
+#endif
