@@ -230,6 +230,25 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
                           err);
 }
 
+static void report_stray(void *opaque, const char *topic, bool retired, int64_t records)
+{
+    (void)opaque;
+    if (retired)
+        rp_log(RP_LOG_INFO, "tier-retired", rp_f_str("topic", topic), rp_f_int("records", records));
+    else
+        rp_log(RP_LOG_ERROR, "tier-unread", rp_f_str("topic", topic), rp_f_int("records", records),
+               rp_f_str("effect", "its tasks wait for ever"),
+               rp_f_str("mend", "name it in tiers, or in tiers_retired to have it emptied"));
+}
+
+/* It takes seconds, in which a member of the group would hold up the others. */
+static void report_strays(const struct delayer *d)
+{
+    struct rp_error err;
+    if (rp_strays_find(d->config, report_stray, NULL, &err) != 0)
+        rp_log(RP_LOG_WARN, "unread-tiers-unknown", rp_f_str("error", err.text));
+}
+
 static int set_up(struct delayer *d, struct rp_error *err)
 {
     const struct rp_config *config = d->config;
@@ -240,6 +259,8 @@ static int set_up(struct delayer *d, struct rp_error *err)
     if (rp_registry_open(config, &d->registry, err) != 0 ||
         hold_new((size_t)config->memory_bytes, config->spill_dir, &d->lanes.hold, err) != 0)
         return -1;
+    if (d->w->index == 0)
+        report_strays(d);
     return connect_kafka(d, err);
 }
 
@@ -262,24 +283,6 @@ static void tear_down(struct delayer *d)
         (void)close(d->lanes.wake_fd);
 }
 
-static void report_stray(void *opaque, const char *topic, bool retired, int64_t records)
-{
-    (void)opaque;
-    if (retired)
-        rp_log(RP_LOG_INFO, "tier-retired", rp_f_str("topic", topic), rp_f_int("records", records));
-    else
-        rp_log(RP_LOG_ERROR, "tier-unread", rp_f_str("topic", topic), rp_f_int("records", records),
-               rp_f_str("effect", "its tasks wait for ever"),
-               rp_f_str("mend", "name it in tiers, or in tiers_retired to have it emptied"));
-}
-
-static void report_strays(const struct delayer *d)
-{
-    struct rp_error err;
-    if (rp_strays_find(d->config, report_stray, NULL, &err) != 0)
-        rp_log(RP_LOG_WARN, "unread-tiers-unknown", rp_f_str("error", err.text));
-}
-
 int delayer_run(struct rp_worker *w, struct rp_error *err)
 {
     struct delayer *d = calloc(1, sizeof *d);
@@ -289,8 +292,6 @@ int delayer_run(struct rp_worker *w, struct rp_error *err)
     d->config = w->config;
     d->outbox = &d->dispatch.outbox;
     int rc = set_up(d, err);
-    if (rc == 0 && w->index == 0)
-        report_strays(d);
     if (rc == 0) {
         rp_outbox_open(d->outbox);
         while (!rp_outbox_stopping(d->outbox))
