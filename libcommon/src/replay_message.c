@@ -56,6 +56,7 @@ int rp_replay_maker_new(const struct rp_config *config, const struct rp_replay_o
     if (m->job == NULL)
         (void)rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a replay");
     rp_replay_maker_free(m);
+    *out = NULL;
     return -1;
 }
 

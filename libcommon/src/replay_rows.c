@@ -69,6 +69,7 @@ int rp_replay_rows_new(const char *dsn, const char *job, bool about, struct rp_r
     if (r->dsn != NULL && r->job != NULL)
         return 0;
     rp_replay_rows_free(r);
+    *out = NULL;
     return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a job's rows");
 }
 

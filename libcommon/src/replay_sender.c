@@ -54,6 +54,7 @@ int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_
             0)
         return 0;
     rp_replay_sender_free(s);
+    *out = NULL;
     return -1;
 }
 
@@ -205,7 +206,6 @@ static int make_maker(struct rp_replay_sender *s, struct rp_error *err)
         rp_replay_maker_new(&s->config, &s->job->options, s->job->id, s->client, &s->maker, err) ==
             0)
         return 0;
-    s->maker = NULL;
     if (err->cls == RP_POISON)
         err->cls = RP_FATAL; /* no item is to blame for it */
     return -1;
