@@ -206,10 +206,10 @@ static int begin_audit(struct run *r, struct rp_error *err)
  * so what is seen here as not being replayed is not. */
 static int delete_rows(struct run *r, int64_t from, int64_t to, int64_t *out, struct rp_error *err)
 {
-    struct rp_query q = begin_with(r->p->where);
     if (rp_db_script(r->db, "BEGIN; SET LOCAL lock_timeout = '5s'; SELECT dead_letter_take()",
                      err) != 0)
         return -1;
+    struct rp_query q = begin_with(r->p->where);
     rp_query_add(&q, "WITH mine AS (SELECT d.dead_at, d.id FROM pg_temp.going AS g"
                      " JOIN archive AS d ON d.dead_at = g.dead_at AND d.id = g.id WHERE g.n >= ");
     rp_query_param_int(&q, from);

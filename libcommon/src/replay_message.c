@@ -48,11 +48,12 @@ int rp_replay_maker_new(const struct rp_config *config, const struct rp_replay_o
     m->config = config;
     m->options = options;
     m->job = strdup(job);
-    *out = m;
     if (m->job != NULL &&
         rp_targets_new(client, rp_kafka_compresses(config), &m->targets, err) == 0 &&
-        rp_codec_new(NULL, &m->codec, err) == 0 && open_transform(m, err) == 0)
+        rp_codec_new(NULL, &m->codec, err) == 0 && open_transform(m, err) == 0) {
+        *out = m;
         return 0;
+    }
     if (m->job == NULL)
         (void)rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a replay");
     rp_replay_maker_free(m);

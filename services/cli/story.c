@@ -238,27 +238,26 @@ static void print_since(const struct story *s)
 static void print_target(const struct story *s)
 {
     struct rp_replay_options options;
-    struct rp_replay_maker *maker;
-    rd_kafka_t *client;
+    struct rp_replay_maker *maker = NULL;
+    rd_kafka_t *client = NULL;
     struct rp_error err;
-    const char *refused;
+    const char *refused = NULL;
     rp_replay_options_init(&options);
     int rc = rp_kafka_new_admin(s->config, &client, &err);
-    if (rc == 0) {
+    if (rc == 0)
         rc = rp_replay_maker_new(s->config, &options, "-", client, &maker, &err);
-        if (rc == 0) {
-            rc = rp_replay_judge_target(maker, rp_str(text(s, "task_type")),
-                                        rp_str(text(s, "target")), NULL, &refused, &err);
-            rp_replay_maker_free(maker);
-        }
-        rd_kafka_destroy(client);
-    }
-    rp_replay_options_clear(&options);
+    if (rc == 0)
+        rc = rp_replay_judge_target(maker, rp_str(text(s, "task_type")), rp_str(text(s, "target")),
+                                    NULL, &refused, &err);
     const char *target = text(s, "target") == NULL ? "the policy's" : text(s, "target");
     if (rc != 0)
         print_words("target", "%s; whether it takes it is not known: %s", target, err.text);
     else
         print_words("target", "%s: %s", target, refused == NULL ? "is there" : refused);
+    rp_replay_maker_free(maker);
+    if (client != NULL)
+        rd_kafka_destroy(client);
+    rp_replay_options_clear(&options);
 }
 
 static void print_replay(const struct story *s)
