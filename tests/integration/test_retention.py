@@ -172,7 +172,7 @@ def test_old_replay_jobs_go_once_they_are_finished(new_keeper):
         " from replay_job, generate_series(1, 12000) as n"
     )
     keeper.start()
-    wait_for(lambda: not keeper.query("select from replay_job where job = 'old'"), "the old job to go")
+    wait_for(lambda: not keeper.query("select 1 from replay_job where job = 'old'"), "the old job to go")
     left = keeper.query("select job, count(*) from replay_item group by 1 order by 1")
     assert left == [("lost", 12000), ("open", 12000), ("young", 12000)]
     assert keeper.query("select count(*) from replay_job") == [(3,)]

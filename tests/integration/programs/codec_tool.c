@@ -12,6 +12,8 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "codec.h"
 #include "registry.h"
@@ -27,12 +29,23 @@ struct tool {
     } record;
 };
 
-static int decode(struct tool *t, struct rp_bytes value, struct rp_error *err)
+static int decode_now(struct tool *t, struct rp_bytes value, struct rp_error *err)
 {
     rp_arena_reset(&t->arena);
     if (t->shape == &rp_failed_task_shape)
         return rp_codec_decode_task(t->codec, value, &t->arena, &t->record.task, err);
     return rp_codec_decode_dead_letter(t->codec, value, &t->arena, &t->record.letter, err);
+}
+
+/* A registry that has not answered yet is looked at again, as by a service. */
+static int decode(struct tool *t, struct rp_bytes value, struct rp_error *err)
+{
+    int rc = decode_now(t, value, err);
+    for (int tries = 0; rc != 0 && err->code == RP_E_TIMEOUT && tries < 1000; tries++) {
+        (void)usleep(10000);
+        rc = decode_now(t, value, err);
+    }
+    return rc;
 }
 
 static int encode(const struct tool *t, struct rp_buf *out, struct rp_error *err)
