@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from pipeline import BUILD, Pipeline
+from registry import Registry
 from servers import Kafka, Postgres, running
 
 pipelines, seed_key = pytest.StashKey(), pytest.StashKey()
@@ -33,6 +34,20 @@ def kafka():
 def postgres():
     with running(Postgres) as server:
         yield server
+
+
+@pytest.fixture
+def own_kafka():
+    """A broker that nobody else needs."""
+    with running(Kafka) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def registry():
+    with Registry() as server:
+        yield server
+        server.close()
 
 
 @pytest.fixture

@@ -2,12 +2,23 @@
 """A database with the archive's schema, without Kafka and without services."""
 
 import json
+import os
 import subprocess
 import uuid
 
 import psycopg
 
 from pipeline import BUILD
+
+
+def run_unit_tests(program, postgres):
+    """Those of tests in C that want a database: theirs is empty."""
+    dsn = postgres.create_database(f"{program}-{uuid.uuid4().hex[:6]}")
+    done = subprocess.run(
+        [BUILD / "bin" / program], env={**os.environ, "REPRISE_TEST_DSN": dsn},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class ArchiveDb:

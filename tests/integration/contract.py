@@ -5,6 +5,8 @@ import base64
 import datetime
 import io
 import json
+import time
+import uuid
 
 import fastavro
 from fastavro.schema import to_parsing_canonical_form
@@ -99,6 +101,10 @@ def fingerprint(schema):
     return crc.to_bytes(8, "little")
 
 
+MAGIC_OF_TASK = b"\xc3\x01" + fingerprint(FAILED_TASK)
+MAGIC_OF_LETTER = b"\xc3\x01" + fingerprint(DEAD_LETTER)
+
+
 def bare(task):
     out = io.BytesIO()
     fastavro.schemaless_writer(out, PARSED_TASK, task)
@@ -106,7 +112,7 @@ def bare(task):
 
 
 def single_object(task):
-    return b"\xc3\x01" + fingerprint(FAILED_TASK) + bare(task)
+    return MAGIC_OF_TASK + bare(task)
 
 
 def confluent(task, schema_id):
@@ -128,9 +134,30 @@ def as_json(task):
     return json.dumps(out).encode()
 
 
+def now_ms():
+    return time.time_ns() // 1_000_000
+
+
+def failed_task(target, task_type="a-type", **fields):
+    """The first failure of a task, a moment ago."""
+    return {
+        "task_id": str(uuid.uuid4()),
+        "task_type": task_type,
+        "target": target,
+        "key": b"a key",
+        "payload": b"a payload",
+        "headers": [],
+        "attempt": 1,
+        "error": {"class": "Oops", "message": "it broke", "category": None, "causes": []},
+        "source": "tests",
+        "first_failed_at": None,
+        "failed_at": now_ms(),
+    } | fields
+
+
 def read_failed_task(value):
     """What reprise writes: single-object encoding, in the current schema. Times are in ms."""
-    assert value[:10] == b"\xc3\x01" + fingerprint(FAILED_TASK)
+    assert value[:10] == MAGIC_OF_TASK
     return times_as_ms(fastavro.schemaless_reader(io.BytesIO(value[10:]), PARSED_TASK, None))
 
 
@@ -145,7 +172,7 @@ def times_as_ms(record):
 
 
 def read_dead_letter(value):
-    if value[:10] != b"\xc3\x01" + fingerprint(DEAD_LETTER):
+    if value[:10] != MAGIC_OF_LETTER:
         raise ValueError(f"not a DeadLetter in single-object encoding: {value[:16].hex()}")
     return fastavro.schemaless_reader(io.BytesIO(value[10:]), PARSED_LETTER, None)
 
@@ -153,4 +180,4 @@ def read_dead_letter(value):
 def write_dead_letter(letter):
     out = io.BytesIO()
     fastavro.schemaless_writer(out, PARSED_LETTER, letter)
-    return b"\xc3\x01" + fingerprint(DEAD_LETTER) + out.getvalue()
+    return MAGIC_OF_LETTER + out.getvalue()

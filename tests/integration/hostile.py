@@ -8,7 +8,6 @@ or `waits`."""
 import collections
 import re
 import struct
-import time
 import uuid
 
 import contract
@@ -24,29 +23,12 @@ MIB = 1 << 20
 class World:
     """What a record may have to know of the pipeline."""
 
-    def __init__(self, prefix, target, unwritable, schema_id):
+    def __init__(self, prefix, target, unwritable):
         self.prefix, self.target, self.unwritable = prefix, target, unwritable
-        self.schema_id = schema_id
-
-
-def now_ms():
-    return time.time_ns() // 1_000_000
 
 
 def task(world, **fields):
-    return {
-        "task_id": str(uuid.uuid4()),
-        "task_type": "a-type",
-        "target": world.target,
-        "key": b"a key",
-        "payload": b"a payload",
-        "headers": [],
-        "attempt": 1,
-        "error": {"class": "Oops", "message": "it broke", "category": None, "causes": []},
-        "source": "tests",
-        "first_failed_at": None,
-        "failed_at": now_ms(),
-    } | fields
+    return contract.failed_task(world.target) | fields
 
 
 def letter(**fields):
@@ -58,7 +40,7 @@ def letter(**fields):
         "category": None,
         "policy": None,
         "attempts": 1,
-        "decided_at": now_ms(),
+        "decided_at": contract.now_ms(),
         "topic": "made-up",
         "partition": 0,
         "offset": 0,
@@ -76,7 +58,7 @@ def varint(n):
             return bytes(out)
 
 
-SINGLE_OBJECT = b"\xc3\x01" + contract.fingerprint(contract.FAILED_TASK)
+SINGLE_OBJECT = contract.MAGIC_OF_TASK
 
 
 def raw(value, **options):
@@ -184,7 +166,7 @@ def tier_record(value=None, **own):
         passage = {
             "reprise-task-id": made["task_id"],
             "reprise-attempt": "2",
-            "reprise-due": str(now_ms()),
+            "reprise-due": str(contract.now_ms()),
             "reprise-target": world.target,
             "reprise-policy": "default",
             "reprise-first-failed-at": str(made["failed_at"]),

@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from psycopg.rows import dict_row
 
 import contract
+from contract import now_ms
 from servers import ROOT, free_port
 
 BUILD = ROOT / os.environ.get("REPRISE_BUILD", "build")
@@ -24,10 +25,6 @@ BUILD = ROOT / os.environ.get("REPRISE_BUILD", "build")
 Record = collections.namedtuple(
     "Record", "topic partition offset key value headers timestamp_ms received_ms"
 )
-
-
-def now_ms():
-    return time.time_ns() // 1_000_000
 
 
 def wait_for(condition, what, timeout=15):

@@ -14,7 +14,16 @@ import time
 
 import psycopg
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -89,6 +98,27 @@ class Kafka:
                 return name
             if time.monotonic() > deadline:
                 raise KafkaException(topic.error)
+            time.sleep(0.05)
+
+    def permit(self, topic, **operations):
+        """ACLs for everybody: permit("a-topic", WRITE="DENY", DESCRIBE="ALLOW"). Once a topic has some, they
+        say all that is allowed."""
+        acls = [
+            AclBinding(
+                ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*",
+                AclOperation[operation], AclPermissionType[permission],
+            )
+            for operation, permission in operations.items()
+        ]  # fmt: skip
+        for done in self.admin.create_acls(acls).values():
+            done.result()
+        mine = AclBindingFilter(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, None, None, AclOperation.ANY,
+            AclPermissionType.ANY,
+        )  # fmt: skip
+        deadline = time.monotonic() + 30
+        while len(self.admin.describe_acls(mine).result()) < len(acls):  # until the broker heeds them
+            assert time.monotonic() < deadline, f"no ACLs of {topic}"
             time.sleep(0.05)
 
 

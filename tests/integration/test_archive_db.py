@@ -3,17 +3,13 @@
 answers."""
 
 import datetime
-import os
 import random
-import subprocess
 import threading
-import uuid
 
 import psycopg
 import pytest
 
-from archive_db import ArchiveDb
-from pipeline import BUILD
+from archive_db import ArchiveDb, run_unit_tests
 from servers import ROOT
 
 DAY = "2026-11-20"
@@ -61,12 +57,7 @@ def test_a_database_with_dead_letters_is_brought_up_to_date(new_db):
 
 
 def test_purge_and_export(postgres):
-    dsn = postgres.create_database(f"purge-{uuid.uuid4().hex[:6]}")
-    done = subprocess.run(
-        [BUILD / "bin/purge_test"], env={**os.environ, "REPRISE_TEST_DSN": dsn},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_unit_tests("purge_test", postgres)
 
 
 STATE = "dead_at, id, status, job, task_type, reason, category, fingerprint"

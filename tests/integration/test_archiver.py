@@ -2,25 +2,21 @@
 """The archive: each dead letter once in PostgreSQL, whatever is killed, and whatever is in it."""
 
 import datetime
-import io
 import os
 import signal
 import subprocess
 import threading
 import time
-import uuid
 
-import fastavro
 import psycopg
 import pytest
 from confluent_kafka import TopicPartition
 
 import contract
+from archive_db import run_unit_tests
 from pipeline import BUILD, now_ms, wait_for
 
 PARTITIONS = 4  # of those that the topic has
-
-MAGIC = b"\xc3\x01" + contract.fingerprint(contract.DEAD_LETTER)
 
 
 def letter(number, **fields):
@@ -55,13 +51,6 @@ def letter(number, **fields):
     }
 
 
-def encode(dead_letter):
-    out = io.BytesIO(MAGIC)
-    out.seek(0, io.SEEK_END)
-    fastavro.schemaless_writer(out, contract.PARSED_LETTER, dead_letter)
-    return out.getvalue()
-
-
 class Archive:
     """A pipeline that has an archiver only; its dead letters come from the test."""
 
@@ -89,7 +78,7 @@ class Archive:
 
     def send_letters(self, count, pause_every=0):
         for i in range(count):
-            self.send(encode(letter(self.sent)), f"key-{self.sent}".encode())
+            self.send(contract.write_dead_letter(letter(self.sent)), f"key-{self.sent}".encode())
             if pause_every and i % pause_every == 0:
                 time.sleep(0.01)
         self.flush()
@@ -123,12 +112,7 @@ def archive(new_pipeline):
 
 @pytest.mark.parametrize("test", ["store_test", "store_rows_test"])
 def test_the_store(postgres, test):
-    dsn = postgres.create_database(f"store-{uuid.uuid4().hex[:6]}")
-    done = subprocess.run(
-        [BUILD / "bin" / test], env={**os.environ, "REPRISE_TEST_DSN": dsn},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_unit_tests(test, postgres)
 
 
 def test_a_dead_letter_comes_back_whole(archive):
@@ -148,7 +132,7 @@ def test_a_dead_letter_comes_back_whole(archive):
             "first_failed_at": now_ms() - 60000,
         },
     )
-    archive.send(encode(sent), b"\0key")
+    archive.send(contract.write_dead_letter(sent), b"\0key")
     archive.wait_for_all()
     (row,) = archive.pipeline.dead_letters(task_id="task-7")
     task = sent["task"]
@@ -265,27 +249,27 @@ def hostile():
     """Values that Avro takes and PostgreSQL does not, and records that are no dead letters."""
 
     def raw(old, new):
-        value = encode(letter(0, task={"error": {**letter(0)["task"]["error"], "message": old}}))
+        value = contract.write_dead_letter(letter(0, task={"error": {**letter(0)["task"]["error"], "message": old}}))
         assert len(old) == len(new) and value.count(old.encode()) == 1
         return value.replace(old.encode(), new)
 
     noise = os.urandom(20000).hex()
-    yield "nul", encode(letter(0, detail="a\0b"))
+    yield "nul", contract.write_dead_letter(letter(0, detail="a\0b"))
     yield "invalid UTF-8", raw("BADBYTES", b"a\xff\xc0\x80\xed\xa0\x80b")
-    yield "long type", encode(letter(0, task={"task_type": noise, "task_id": noise}))
-    yield "header", encode(letter(0, task={"headers": [{"key": "\0", "value": None}]}))
-    yield "times", encode(letter(0, decided_at=(1 << 63) - 1, task={"failed_at": -(1 << 62)}))
-    yield "year 9999", encode(letter(0, decided_at=253402300799999))
-    yield "1970", encode(letter(0, decided_at=0))
-    yield "large", encode(letter(0, task={"payload": os.urandom(700000)}))
-    yield "many headers", encode(
+    yield "long type", contract.write_dead_letter(letter(0, task={"task_type": noise, "task_id": noise}))
+    yield "header", contract.write_dead_letter(letter(0, task={"headers": [{"key": "\0", "value": None}]}))
+    yield "times", contract.write_dead_letter(letter(0, decided_at=(1 << 63) - 1, task={"failed_at": -(1 << 62)}))
+    yield "year 9999", contract.write_dead_letter(letter(0, decided_at=253402300799999))
+    yield "1970", contract.write_dead_letter(letter(0, decided_at=0))
+    yield "large", contract.write_dead_letter(letter(0, task={"payload": os.urandom(700000)}))
+    yield "many headers", contract.write_dead_letter(
         letter(0, task={"headers": [{"key": "h", "value": b"v"}] * 50000})
     )
-    yield "no task", encode(letter(0, task={}) | {"task": None, "raw": b"\0", "reason": "UNDECODABLE"})
+    yield "no task", contract.write_dead_letter(letter(0, task={}) | {"task": None, "raw": b"\0", "reason": "UNDECODABLE"})
     yield "empty", b""
     yield "null", None
     yield "junk", os.urandom(100)
-    yield "cut short", encode(letter(0))[:-20]
+    yield "cut short", contract.write_dead_letter(letter(0))[:-20]
     yield "another schema", b"\xc3\x01" + bytes(8) + b"abc"
 
 
@@ -328,7 +312,7 @@ def test_a_row_that_is_refused_does_not_hold_up_the_others(archive):
     archive.query("alter table dead_letter add check (error_message <> 'no')")
     no = {"error": {**letter(0)["task"]["error"], "message": "no"}}
     for i in range(1000):
-        archive.send(encode(letter(i, task=no if i % 300 == 7 else {})), b"k")
+        archive.send(contract.write_dead_letter(letter(i, task=no if i % 300 == 7 else {})), b"k")
     archive.pipeline.start("archiver")
     archive.wait_for_all()
     bare = archive.query("select detail, reason, record from dead_letter where task_id is null")

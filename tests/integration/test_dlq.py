@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from test_archiver import Archive, encode, letter
+import contract
+from test_archiver import Archive, letter
 
 EVIL = "\x1b[2J\x07\u009b31m\u202ered\nsecond"
 
@@ -16,11 +17,11 @@ def archive(new_pipeline):
     archive = Archive(new_pipeline, "dlq")
     archive.pipeline.start("archiver")
     evil = {"class": "E\x1b", "message": EVIL, "category": None, "causes": [{"class": EVIL, "message": EVIL}]}
-    archive.send(encode(letter(1, task={"task_type": "payment", "payload": b'{"n": 0.10, "s": "\xc2\x9b"}'})))
-    archive.send(encode(letter(2, task={"task_type": "pay_out", "payload": b"\0\1"}, reason="NON_RETRYABLE")))
-    archive.send(encode(letter(3, task={"task_type": "mail", "error": evil, "payload": EVIL.encode()})))
-    archive.send(encode(letter(4, task={"headers": [{"key": EVIL, "value": EVIL.encode()}]}, detail=EVIL)))
-    archive.send(encode(letter(5) | {"task": None, "raw": EVIL.encode(), "reason": "UNDECODABLE"}), b"\x1b")
+    archive.send(contract.write_dead_letter(letter(1, task={"task_type": "payment", "payload": b'{"n": 0.10, "s": "\xc2\x9b"}'})))
+    archive.send(contract.write_dead_letter(letter(2, task={"task_type": "pay_out", "payload": b"\0\1"}, reason="NON_RETRYABLE")))
+    archive.send(contract.write_dead_letter(letter(3, task={"task_type": "mail", "error": evil, "payload": EVIL.encode()})))
+    archive.send(contract.write_dead_letter(letter(4, task={"headers": [{"key": EVIL, "value": EVIL.encode()}]}, detail=EVIL)))
+    archive.send(contract.write_dead_letter(letter(5) | {"task": None, "raw": EVIL.encode(), "reason": "UNDECODABLE"}), b"\x1b")
     archive.wait_for_all()
     return archive
 

@@ -12,8 +12,9 @@ import time
 
 import pytest
 
+import contract
 from pipeline import BUILD
-from test_archiver import Archive, encode, letter
+from test_archiver import Archive, letter
 
 BIG = 9007199254740993
 ORDER = b'{"amount": 10.10,\n "id": 9007199254740993, "currency": null}'
@@ -46,7 +47,7 @@ class Edits(Archive):
         self.number += 1
         task = {"task_id": f"edit-{self.number}", "target": self.target, "key": b"k\0", "headers": HEADERS,
                 "payload": ORDER} | task
-        self.send(encode(letter(self.number, task=task)))
+        self.send(contract.write_dead_letter(letter(self.number, task=task)))
         self.wait_for_all()
         return self.query("select id from dead_letter where task_id = %s", f"edit-{self.number}")[0][0]
 
@@ -196,7 +197,7 @@ def test_show_tells_what_was_done_and_what_came_of_it(edits):
     edits.edit(id, "--jq", ".payload.n = 1", *YES, "--as", "ada")
     job = edits.query("select job from archive where id = %s", id)[0][0]
     again = HEADERS + [{"key": "reprise-replay-id", "value": job.encode()}]
-    edits.send(encode(letter(edits.number, task={
+    edits.send(contract.write_dead_letter(letter(edits.number, task={
         "task_id": f"edit-{edits.number}", "target": edits.target, "headers": again, "attempt": 4})))
     edits.wait_for_all()
     (child,) = edits.query("select id from dead_letter where replay_job = %s", job)[0]

@@ -2,82 +2,21 @@
 """The bad records of hostile.py, one by one, on the running pipeline. Each gets what the README says, a good
 record right behind it in the same partition gets through, and in the end every service still runs."""
 
-import http.server
-import json
 import re
-import threading
 import time
-import uuid
 
 import confluent_kafka
 import contract
 import hostile
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from pipeline import header, now_ms, wait_for
+from pipeline import header, wait_for
+from registry import IDS
 from servers import ROOT
 
 PARTITION = 0
 PATIENT_S = 60  # a good record is prompt; the machine may be busy
 PAYLOADS_MIB = 16
-REGISTRY_ID = 7
-
-
-class Registry:
-    """A schema registry that knows one id, and can be away."""
-
-    def __init__(self):
-        registry = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                known = self.path.split("?")[0] == f"/schemas/ids/{REGISTRY_ID}"
-                text = json.dumps(
-                    {"schema": json.dumps(contract.FAILED_TASK)}
-                    if known
-                    else {"error_code": 40403, "message": "Schema not found"}
-                ).encode()
-                self.send_response(503 if registry.away else 200 if known else 404)
-                self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_):
-                pass
-
-        self.away = False
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-
-@pytest.fixture(scope="module")
-def registry():
-    made = Registry()
-    yield made
-    made.server.shutdown()
-
-
-def deny_writing(kafka, topic):
-    acls = [
-        AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", operation, kind
-        )
-        for operation, kind in [
-            (AclOperation.WRITE, AclPermissionType.DENY),
-            (AclOperation.DESCRIBE, AclPermissionType.ALLOW),
-        ]
-    ]
-    for done in kafka.admin.create_acls(acls).values():
-        done.result()
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +42,8 @@ def pipeline(new_pipeline, registry):
     )
     made.create_target("handler-small", partitions=1)
     unwritable = made.create_target("unwritable", partitions=1)
-    deny_writing(made.kafka, unwritable)
-    made.world = hostile.World(made.prefix, made.target("handler"), unwritable, REGISTRY_ID)
+    made.kafka.permit(unwritable, WRITE="DENY", DESCRIBE="ALLOW")
+    made.world = hostile.World(made.prefix, made.target("handler"), unwritable)
     made.letters = made.reader(f"{made.prefix}dead-letter")
     made.answered = 0
     return made
@@ -258,7 +197,7 @@ def test_a_registry_that_is_away(pipeline, registry):
         assert row["reason"] == "UNDECODABLE" and row["raw"] == sent["value"]
     finally:
         registry.away = False
-    wait_for_good_one(pipeline, topic, event_of_schema(pipeline, REGISTRY_ID))
+    wait_for_good_one(pipeline, topic, event_of_schema(pipeline, IDS[0]))
 
 
 def event_of_schema(pipeline, number):

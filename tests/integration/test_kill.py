@@ -8,7 +8,6 @@ import pytest
 
 import contract
 from pipeline import header, now_ms
-from servers import Kafka, running
 
 TASKS, RATE = 3000, 150
 POLICIES = {
@@ -62,19 +61,10 @@ class Load:
         task_id = f"task-{number}"
         kind = "doomed" if number % 10 == 0 else "flaky"
         self.fails_until[task_id] = 99 if kind == "doomed" else self.rng.randint(2, 4)
-        self.tasks[task_id] = {
-            "task_id": task_id,
-            "task_type": kind,
-            "target": self.reader.topic,
-            "key": f"key-{number % 50}".encode() if number % 2 else None,
-            "payload": task_id.encode() * 20,
-            "headers": [],
-            "attempt": 1,
-            "error": {"class": "Oops", "message": "planned", "category": None, "causes": []},
-            "source": "tests",
-            "first_failed_at": None,
-            "failed_at": now_ms(),
-        }
+        self.tasks[task_id] = contract.failed_task(
+            self.reader.topic, kind, task_id=task_id, payload=task_id.encode() * 20,
+            key=f"key-{number % 50}".encode() if number % 2 else None,
+        )  # fmt: skip
         self.send(self.tasks[task_id])
 
     def send(self, task):
@@ -160,14 +150,7 @@ class Server:
         self.label, self.kill, self.start = label, kill, start
 
 
-@pytest.fixture
-def own_kafka():
-    """A broker that nobody else needs."""
-    with running(Kafka) as server:
-        yield server
-
-
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_servers_that_crash_lose_double_and_hurry_nothing(own_kafka, new_pipeline, postgres, rng):
     pipeline = new_pipeline("kill-servers", kafka_server=own_kafka, policies=POLICIES)
     load = Load(pipeline, rng)

@@ -3,25 +3,15 @@
 
 import collections
 import datetime
-import http.server
 import json
-import threading
 import uuid
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
 
 import contract
-from pipeline import header, now_ms, wait_for
+from pipeline import header, now_ms
+from registry import IDS
 
-SCHEMA_ID = 7
 PAYLOAD = bytes(range(256))
 POLICIES = {
     "default": {"max_attempts": 3, "backoff": {"fixed": "300ms"}, "jitter": "0%"},
@@ -39,38 +29,12 @@ POLICIES = {
 }
 
 
-@pytest.fixture(scope="module")
-def registry():
-    """A schema registry that knows one id."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            known = self.path.split("?")[0] == f"/schemas/ids/{SCHEMA_ID}"
-            body = {"schema": json.dumps(contract.FAILED_TASK)}
-            if not known:
-                body = {"error_code": 40403, "message": "Schema not found"}
-            text = json.dumps(body).encode()
-            self.send_response(200 if known else 404)
-            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 @pytest.fixture(scope="module", params=["exactly-once", "at-least-once"])
 def pipeline(request, new_pipeline, registry):
     made = new_pipeline(
         request.param,
         guarantee=request.param,
-        schema_registry={"url": registry},
+        schema_registry={"url": registry.url},
         policies=POLICIES,
     )
     made.start("router", "delayer", "archiver")
@@ -79,20 +43,8 @@ def pipeline(request, new_pipeline, registry):
 
 
 def new_task(pipeline, task_type="a-type", **fields):
-    task = {
-        "task_id": str(uuid.uuid4()),
-        "task_type": task_type,
-        "target": pipeline.target("handler"),
-        "key": b"a key",
-        "payload": PAYLOAD,
-        "headers": [],
-        "attempt": 1,
-        "error": {"class": "Oops", "message": "it broke", "category": None, "causes": []},
-        "source": "tests",
-        "first_failed_at": None,
-        "failed_at": now_ms(),
-    }
-    return task | fields
+    target = fields.pop("target", pipeline.target("handler"))
+    return contract.failed_task(target, task_type, **{"payload": PAYLOAD} | fields)
 
 
 def failed_again(record, task, **fields):
@@ -207,7 +159,7 @@ def json_with_a_json_payload(task):
     [
         (contract.single_object, PAYLOAD),
         (contract.bare, PAYLOAD),
-        (lambda task: contract.confluent(task, SCHEMA_ID), PAYLOAD),
+        (lambda task: contract.confluent(task, IDS[0]), PAYLOAD),
         (contract.as_json, PAYLOAD),
         (json_of_a_shell_script, "héllo".encode()),
         (json_with_a_json_payload, {"order": [1, 2.5, None, "x"]}),
@@ -322,25 +274,7 @@ def test_a_target_that_is_not_allowed_is_a_dead_letter(pipeline):
 
 def test_a_target_that_the_broker_denies_is_a_dead_letter(pipeline):
     denied = pipeline.create_target("denied")
-    acls = [
-        AclBinding(
-            ResourceType.TOPIC, denied, ResourcePatternType.LITERAL, "User:*", "*", operation, kind
-        )
-        for operation, kind in [
-            (AclOperation.WRITE, AclPermissionType.DENY),
-            (AclOperation.DESCRIBE, AclPermissionType.ALLOW),
-        ]
-    ]
-    for done in pipeline.kafka.admin.create_acls(acls).values():
-        done.result()
-    mine = AclBindingFilter(
-        ResourceType.TOPIC, denied, ResourcePatternType.LITERAL, None, None, AclOperation.ANY,
-        AclPermissionType.ANY,
-    )  # fmt: skip
-    wait_for(
-        lambda: len(pipeline.kafka.admin.describe_acls(mine).result()) == len(acls),
-        "the broker to heed its ACLs",
-    )
+    pipeline.kafka.permit(denied, WRITE="DENY", DESCRIBE="ALLOW")
     tasks = [
         new_task(pipeline, kind, target=target)
         for kind in ("now", "default")

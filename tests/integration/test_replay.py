@@ -5,7 +5,6 @@ import collections
 import json
 import os
 import pathlib
-import re
 import subprocess
 import time
 

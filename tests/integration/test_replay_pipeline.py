@@ -8,7 +8,6 @@ import pytest
 
 import contract
 from pipeline import header, now_ms, wait_for
-from servers import Kafka, running
 from test_replay import Replays, begun, check_once
 
 POLICIES = {
@@ -33,13 +32,11 @@ class Handler:
 
     def fail(self, record):
         task_id = header(record, "reprise-task-id")
-        task = {
-            "task_id": task_id, "task_type": "payment", "target": self.topic, "key": None,
-            "payload": record.value, "headers": [{"key": k, "value": v} for k, v in record.headers],
-            "attempt": int(header(record, "reprise-attempt")),
-            "error": {"class": "Still", "message": "still broken", "category": None, "causes": []},
-            "source": "tests", "first_failed_at": None, "failed_at": now_ms(),
-        }  # fmt: skip
+        task = contract.failed_task(
+            self.topic, "payment", task_id=task_id, key=None, payload=record.value,
+            headers=[{"key": k, "value": v} for k, v in record.headers],
+            attempt=int(header(record, "reprise-attempt")),
+        )  # fmt: skip
         self.pipeline.send(contract.single_object(task), task_id.encode())
 
     def serve_until_end(self, process, timeout=120):
@@ -245,46 +242,31 @@ def test_what_a_failed_replay_could_not_mark_an_archiver_marks(replays):
     assert replays.states("unmarked") == {"replayed": row["marked"], "replaying": 100 - row["marked"]}
 
 
-@pytest.mark.timeout(240)
-def test_the_database_goes_in_the_middle(replays, postgres):
-    handler = Handler(replays, "nodb", fails=lambda record: False)
-    replays.insert("nodb", 900, handler.topic, none_every=90)
-    process, job = begun(replays, "nodb", "--rate", "200", count=50)
+def replay_while_away(replays, name, server):
+    """A replay of 900 whose server goes twice; 10 of them have no target."""
+    handler = Handler(replays, name, fails=lambda record: False)
+    replays.insert(name, 900, handler.topic, none_every=90)
+    process, job = begun(replays, name, "--rate", "200", count=50)
     for _ in range(2):
-        postgres.stop()
-        time.sleep(1.5)
+        server.stop()
+        time.sleep(2)
         assert process.poll() is None
-        postgres.start()
+        server.start()
         marked = replays.job(job)["marked"]
-        wait_for(lambda: replays.job(job)["marked"] > min(marked + 50, 890), "it to go on", 60)
+        wait_for(lambda: replays.job(job)["marked"] > min(marked + 50, 890), "it to go on", 90)
     code, text = handler.serve_until_end(process)
     assert code == 5 and "890 of 900 sent, 10 refused" in text, text
-    check_once(handler.reader, "nodb", [n for n in range(900) if n % 90])
-    assert replays.states("nodb") == {"replayed": 890, "dead": 10}
+    check_once(handler.reader, name, [n for n in range(900) if n % 90])
+    assert replays.states(name) == {"replayed": 890, "dead": 10}
+
+
+@pytest.mark.timeout(240)
+def test_the_database_goes_in_the_middle(replays, postgres):
+    replay_while_away(replays, "nodb", postgres)
     replays.check_counts()
-
-
-@pytest.fixture
-def own_kafka():
-    """A broker that nobody else needs."""
-    with running(Kafka) as server:
-        yield server
 
 
 @pytest.mark.timeout(300)
 def test_the_broker_goes_in_the_middle(own_kafka, new_pipeline):
     replays = Replays(new_pipeline, "replaybroker", kafka_server=own_kafka)
-    handler = Handler(replays, "nobroker", fails=lambda record: False)
-    replays.insert("nobroker", 900, handler.topic, none_every=90)
-    process, job = begun(replays, "nobroker", "--rate", "200", count=50)
-    for _ in range(2):
-        own_kafka.stop()
-        time.sleep(2)
-        assert process.poll() is None
-        own_kafka.start()
-        marked = replays.job(job)["marked"]
-        wait_for(lambda: replays.job(job)["marked"] > min(marked + 50, 890), "it to go on", 90)
-    code, text = handler.serve_until_end(process)
-    assert code == 5 and "890 of 900 sent, 10 refused" in text, text
-    check_once(handler.reader, "nobroker", [n for n in range(900) if n % 90])
-    assert replays.states("nobroker") == {"replayed": 890, "dead": 10}
+    replay_while_away(replays, "nobroker", own_kafka)

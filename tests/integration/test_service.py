@@ -3,11 +3,11 @@
 
 import re
 import signal
-import uuid
 
 import pytest
 
-from pipeline import now_ms, wait_for
+import contract
+from pipeline import wait_for
 
 SERVICES = ["router", "delayer", "archiver"]
 # Prometheus' text format: name, labels, value.
@@ -74,12 +74,7 @@ def reload_with(pipeline, service, **config):
 
 def fail_once(pipeline):
     """A task whose target and fate the default policy says; returns why it died."""
-    task = {
-        "task_id": str(uuid.uuid4()), "task_type": "any", "target": None, "key": None,
-        "payload": b"p", "headers": [], "attempt": 1,
-        "error": {"class": "Oops", "message": "", "category": None, "causes": []},
-        "source": "tests", "first_failed_at": None, "failed_at": now_ms(),
-    }  # fmt: skip
+    task = contract.failed_task(None, key=None)
     pipeline.fail(task)
     return pipeline.dead_letter(task_id=task["task_id"])["reason"]
 

@@ -8,16 +8,7 @@ import uuid
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 import contract
 from pipeline import header, now_ms, wait_for
@@ -37,19 +28,7 @@ def pipeline(request, new_pipeline):
 
 
 def new_task(target, task_type="default", payload=b"x"):
-    return {
-        "task_id": str(uuid.uuid4()),
-        "task_type": task_type,
-        "target": target,
-        "key": b"a key",
-        "payload": payload,
-        "headers": [],
-        "attempt": 1,
-        "error": {"class": "Oops", "message": "it broke", "category": None, "causes": []},
-        "source": "tests",
-        "first_failed_at": None,
-        "failed_at": now_ms(),
-    }
+    return contract.failed_task(target, task_type, payload=payload)
 
 
 def send(pipeline, tasks):
@@ -143,22 +122,9 @@ def test_a_topic_of_small_batches_takes_many_records(pipeline):
     assert failed_batches(pipeline) == before
 
 
-def hide_settings(pipeline, topic):
-    """Once a topic has ACLs, they say all that is allowed."""
-    acls = [
-        AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", operation,
-            AclPermissionType.ALLOW,
-        )
-        for operation in (AclOperation.READ, AclOperation.WRITE)
-    ]  # fmt: skip
-    for done in pipeline.kafka.admin.create_acls(acls).values():
-        done.result()
-
-
 def test_a_limit_that_may_not_be_read_is_found_out_by_trying(pipeline):
     hidden = pipeline.create_target("hidden", partitions=1, max_message_bytes=LIMIT)
-    hide_settings(pipeline, hidden)
+    pipeline.kafka.permit(hidden, READ="ALLOW", WRITE="ALLOW")  # and no look at its settings
     reader = pipeline.reader(hidden)
     fit = [new_task(hidden, kind, bytes(100)) for kind in POLICIES for _ in range(20)]
     too_large = [new_task(hidden, kind, bytes(LIMIT)) for kind in POLICIES]

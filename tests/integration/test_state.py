@@ -4,7 +4,7 @@
 import contract
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from pipeline import header, now_ms, wait_for
+from pipeline import header, wait_for
 
 POLICIES = {
     "soon": {"max_attempts": 2, "backoff": {"fixed": "2s"}, "jitter": 0},  # long enough to be parked
@@ -22,22 +22,8 @@ def pipeline(new_pipeline):
 
 
 def fail(pipeline, kind, number):
-    pipeline.fail(
-        {
-            "task_id": f"{kind}-{number}",
-            "task_type": kind,
-            "target": pipeline.target("handler"),
-            "key": str(number).encode(),
-            "payload": b"",
-            "headers": [],
-            "attempt": 1,
-            "error": {"class": "Oops", "message": "", "category": None, "causes": []},
-            "source": "tests",
-            "first_failed_at": None,
-            "failed_at": now_ms(),
-        },
-        contract.single_object,
-    )
+    target, task_id, key = pipeline.target("handler"), f"{kind}-{number}", str(number).encode()
+    pipeline.fail(contract.failed_task(target, kind, task_id=task_id, key=key))
 
 
 def deleted(pipeline, tier):

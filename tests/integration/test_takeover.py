@@ -6,26 +6,13 @@ import uuid
 
 import contract
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from pipeline import header, now_ms, wait_for
+from pipeline import header, wait_for
 
 POLICIES = {"now": {"max_attempts": 3, "backoff": "none"}}
 
 
 def new_task(pipeline, **fields):
-    task = {
-        "task_id": str(uuid.uuid4()),
-        "task_type": "now",
-        "target": pipeline.target("handler"),
-        "key": None,
-        "payload": b"payload",
-        "headers": [],
-        "attempt": 1,
-        "error": {"class": "Oops", "message": "it broke", "category": None, "causes": []},
-        "source": "tests",
-        "first_failed_at": None,
-        "failed_at": now_ms(),
-    }
-    return task | fields
+    return contract.failed_task(pipeline.target("handler"), "now", **fields)
 
 
 def owned(service):

@@ -11,9 +11,10 @@ import time
 
 import pytest
 
+import contract
 from pipeline import BUILD, header
 from servers import ROOT
-from test_archiver import Archive, encode, letter
+from test_archiver import Archive, letter
 
 README = ROOT / "services/cli/README.md"
 
@@ -52,14 +53,14 @@ class Night:
             for n in range(count):
                 category = CATEGORIES.get(kind, "UNKNOWN")
                 policy = kind if kind == "payment" else "default"
-                archive.send(encode(letter(archive.sent, reason=reason, category=category, policy=policy, task={
+                archive.send(contract.write_dead_letter(letter(archive.sent, reason=reason, category=category, policy=policy, task={
                     "task_id": f"{kind}-{n}", "task_type": kind, "target": self.pipeline.target(kind),
                     "payload": payload.format(n=n).encode(), "key": f"{kind}-{n}".encode(),
                     "error": {"class": error, "message": message.format(n=n), "category": None, "causes": []},
                 })))  # fmt: skip
         for n in range(UNDECODABLE):
             bad = letter(archive.sent, reason="UNDECODABLE", detail="byte 0: no event") | {"task": None, "raw": b"\1\2"}
-            archive.send(encode(bad | {"attempts": 0}))
+            archive.send(contract.write_dead_letter(bad | {"attempts": 0}))
         archive.wait_for_all(timeout=240)
 
     def run(self, command, folder):
