@@ -1,27 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import random
-import shutil
 import signal
 
 import pytest
 
-from pipeline import BUILD, Pipeline
+from pipeline import Pipeline
 from registry import Registry
+from sanitizer import Sanitizer
 from servers import Kafka, Postgres, running
 
-pipelines, seed_key = pytest.StashKey(), pytest.StashKey()
+pipelines, sanitizer = pytest.StashKey(), pytest.StashKey()
 
 
 def pytest_configure(config):
     """SIGTERM ends a run like Ctrl-C does: fixtures are torn down."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     config.stash[pipelines] = []
-    config.stash[seed_key] = int(os.environ.get("REPRISE_SEED") or random.randrange(1 << 32))
+    config.stash[sanitizer] = Sanitizer()
+    # Processes that share the tests between them (pytest-xdist) inherit it.
+    os.environ["REPRISE_SEED"] = os.environ.get("REPRISE_SEED") or str(random.randrange(1 << 32))
 
 
-def pytest_report_header(config):
-    return f"REPRISE_SEED={config.stash[seed_key]}"
+def pytest_unconfigure(config):
+    config.stash[sanitizer].close()
+
+
+def pytest_report_header():
+    return f"REPRISE_SEED={os.environ['REPRISE_SEED']}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """After the fixtures that end here, and so after what leaked in a service that they ended."""
+    result = yield
+    reports = item.config.stash[sanitizer].take_reports()
+    assert not reports, "a sanitizer's report:\n" + "\n".join(reports)
+    return result
 
 
 @pytest.fixture(scope="session")
@@ -51,16 +66,14 @@ def registry():
 
 
 @pytest.fixture
-def rng(request):
-    return random.Random(request.config.stash[seed_key])
+def rng():
+    return random.Random(int(os.environ["REPRISE_SEED"]))
 
 
 @pytest.fixture(scope="module")
 def new_pipeline(request, kafka, postgres):
     """Makes pipelines that live as long as the module. What one wrote stays where a test failed."""
     mine = request.config.stash[pipelines]
-    if not mine:
-        shutil.rmtree(BUILD / "integration", ignore_errors=True)
     first, failed_before = len(mine), request.session.testsfailed
 
     def make(name, kafka_server=None, partitions=4, max_message_bytes="1MiB", **config):

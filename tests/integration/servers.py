@@ -37,9 +37,15 @@ def run_script(script, *arguments, check=True):
         raise RuntimeError(f"{script} {' '.join(map(str, arguments))}: {done.stderr}{done.stdout}")
 
 
-ports = itertools.cycle(range(10000, 15000))
-for _ in range(random.SystemRandom().randrange(5000)):
-    next(ports)
+def own_ports():
+    """Where processes share the tests between them (pytest-xdist), each has ports of its own."""
+    share = 5000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    first = 10000 + share * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    begin = random.SystemRandom().randrange(share)
+    return itertools.cycle([first + (begin + i) % share for i in range(share)])
+
+
+ports = own_ports()
 
 
 def free_port():

@@ -12,7 +12,7 @@ import pytest
 from archive_db import ArchiveDb
 from pipeline import BUILD
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(900)]
 
 ROWS = 1_000_000
 FIRST = "2026-11-14 00:00Z"

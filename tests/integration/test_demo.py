@@ -13,6 +13,8 @@ import pytest
 from pipeline import BUILD, wait_for
 from servers import ROOT
 
+pytestmark = pytest.mark.alone
+
 
 def processes_in(folder):
     """The processes that name the folder in their command line, or work in it."""

@@ -9,6 +9,8 @@ import contract
 import pytest
 from pipeline import BUILD
 
+pytestmark = pytest.mark.alone
+
 CONSUMER = pathlib.Path(__file__).parent / "programs/consumer"
 
 

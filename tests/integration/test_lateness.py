@@ -10,6 +10,8 @@ import pytest
 
 from pipeline import BUILD
 
+pytestmark = pytest.mark.alone
+
 RATE, SECONDS = 2000, 20
 
 

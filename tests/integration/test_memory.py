@@ -11,6 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from pipeline import now_ms
 
+pytestmark = pytest.mark.alone
+
 TASKS = int(os.environ.get("REPRISE_MEMORY_TASKS", 1_000_000))
 PAYLOAD = 1024
 MIB = 1 << 20

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-BUILD = Path(os.environ.get("REPRISE_BUILD", Path(__file__).parents[2] / "build"))
+from pipeline import BUILD
+
 BIN = BUILD / "bin"
 
 
