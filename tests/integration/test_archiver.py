@@ -389,6 +389,7 @@ def test_an_unmigrated_database_is_refused(archive):
     assert "nothing is missing" in pipeline.cli("db", "check")
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(300)  # to make the rows takes most of it
 def test_retention_drops_a_day_of_a_million_in_a_moment(archive):
     old = datetime.date.today() - datetime.timedelta(days=40)

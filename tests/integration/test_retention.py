@@ -227,6 +227,7 @@ def test_a_day_waits_for_its_replays_but_not_for_ever(new_keeper):
     keeper.db.assert_counted()
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["types", "days"])
 def test_a_killed_archiver_loses_no_row_that_is_in_no_export(new_keeper, rng, kind):
     keeper = new_keeper(retention={"by_type": {"type-1": "7d", "type-2": "8d"}},
