@@ -27,7 +27,7 @@ Record = collections.namedtuple(
 )
 
 
-def wait_for(condition, what, timeout=15):
+def wait_for(condition, what, timeout=30):
     """Returns what `condition` returns once that is true."""
     deadline = time.monotonic() + timeout
     while not (result := condition()):
@@ -89,7 +89,7 @@ class Reader:
         self.records += fresh
         return fresh
 
-    def wait(self, count, where=lambda record: True, timeout=15):
+    def wait(self, count, where=lambda record: True, timeout=30):
         """Reads until there are `count` records of this kind; returns them all."""
         deadline = time.monotonic() + timeout
         while len(found := [r for r in self.records if where(r)]) < count:
@@ -98,7 +98,7 @@ class Reader:
             self.poll()
         return found
 
-    def of_task(self, task_id, count=1, timeout=15):
+    def of_task(self, task_id, count=1, timeout=30):
         return self.wait(count, lambda r: header(r, "reprise-task-id") == task_id, timeout)
 
     def close(self):
@@ -138,7 +138,7 @@ class Service:
         except OSError:
             return 0, ""
 
-    def wait_ready(self, timeout=15):
+    def wait_ready(self, timeout=60):
         def ready():
             assert self.process.poll() is None, f"{self.label} ended: {self.process.returncode}"
             return self.get("/readyz")[0] == 200
