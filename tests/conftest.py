@@ -33,10 +33,11 @@ def pytest_report_header():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item):
     """After the fixtures that end here, and so after what leaked in a service that they ended."""
-    result = yield
-    reports = item.config.stash[sanitizer].take_reports()
-    assert not reports, "a sanitizer's report:\n" + "\n".join(reports)
-    return result
+    try:
+        return (yield)
+    finally:
+        reports = item.config.stash[sanitizer].take_reports()
+        assert not reports, "a sanitizer's report:\n" + "\n".join(reports)
 
 
 @pytest.fixture(scope="session")
