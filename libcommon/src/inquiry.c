@@ -15,10 +15,7 @@
 struct rp_inquiry {
     const struct rp_config *config;
     rd_kafka_t *client;
-    /* librdkafka remembers the group's coordinator for as long as it is asked for, and waits for
-     * that broker even where it was dropped and made anew meanwhile, since the cluster was without
-     * it for a while: for ever. So after a question that was not answered another client asks. */
-    rd_kafka_t *own; /* NULL: none was needed yet */
+    rd_kafka_t *own; /* asks since a question was not answered; NULL: none was needed yet */
     rd_kafka_queue_t *queue;
     char *group;
     int wake_fd;
@@ -74,7 +71,7 @@ static void change_client(struct rp_inquiry *q)
 {
     struct rp_error err;
     rd_kafka_t *fresh;
-    if (rp_kafka_new_admin(q->config, &fresh, &err) != 0) {
+    if (rp_kafka_new_group_client(q->config, q->group, &fresh, &err) != 0) {
         rp_log(RP_LOG_WARN, "state-unknown", rp_f_str("error", err.text));
         return;
     }

@@ -13,7 +13,8 @@
  * worker has already must not wait with the new ones. One question at a time. */
 struct rp_inquiry;
 
-/* `client` is borrowed; `config` is for another one, which asks where that one got no answer.
+/* `client`, a consumer, is borrowed; `config` is for another one, which asks where that one got no
+ * answer (rp_kafka_new_group_client).
  * `wake_fd` is an eventfd that is written to when an answer comes, or -1. */
 RP_NODISCARD int rp_inquiry_new(const struct rp_config *config, rd_kafka_t *client,
                                 const char *group, int wake_fd, struct rp_inquiry **out,

@@ -161,6 +161,18 @@ int rp_kafka_new_admin(const struct rp_config *config, rd_kafka_t **out, struct 
     return conf == NULL ? -1 : rp_kafka_new(RD_KAFKA_PRODUCER, conf, out, err);
 }
 
+int rp_kafka_new_group_client(const struct rp_config *config, const char *group, rd_kafka_t **out,
+                              struct rp_error *err)
+{
+    rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_CONSUMER, err);
+    if (conf == NULL)
+        return -1;
+    if (rp_kafka_conf_set(conf, "group.id", group, err) == 0)
+        return rp_kafka_new(RD_KAFKA_CONSUMER, conf, out, err);
+    rd_kafka_conf_destroy(conf);
+    return -1;
+}
+
 static enum rp_error_class class_of(rd_kafka_resp_err_t code)
 {
     switch (code) {

@@ -16,20 +16,6 @@ void rp_replay_group(const char *job, char out[RP_REPLAY_GROUP_SIZE])
     (void)snprintf(out, RP_REPLAY_GROUP_SIZE, "reprise-replay-%s", job);
 }
 
-int rp_replay_client_new(const struct rp_config *config, const char *job, rd_kafka_t **out,
-                         struct rp_error *err)
-{
-    char group[RP_REPLAY_GROUP_SIZE];
-    rp_replay_group(job, group);
-    rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_CONSUMER, err);
-    if (conf == NULL)
-        return -1;
-    if (rp_kafka_conf_set(conf, "group.id", group, err) == 0)
-        return rp_kafka_new(RD_KAFKA_CONSUMER, conf, out, err);
-    rd_kafka_conf_destroy(conf);
-    return -1;
-}
-
 rd_kafka_topic_partition_list_t *rp_replay_cursor_at(const struct rp_config *config, int64_t next,
                                                      const char *stamp)
 {
@@ -44,10 +30,8 @@ rd_kafka_topic_partition_list_t *rp_replay_cursor_at(const struct rp_config *con
     return list;
 }
 
-static rd_kafka_event_t *ask(rd_kafka_t *client, const struct rp_config *config, const char *job)
+static rd_kafka_event_t *ask(rd_kafka_t *client, const struct rp_config *config, const char *group)
 {
-    char group[RP_REPLAY_GROUP_SIZE];
-    rp_replay_group(job, group);
     rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(parts, config->topics.dead_letter, 0);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
@@ -81,13 +65,13 @@ static int read_answer(rd_kafka_event_t *event, const char *stamp, int64_t *out_
     return 0;
 }
 
-int rp_replay_cursor_read(rd_kafka_t *client, const struct rp_config *config, const char *job,
-                          const char *stamp, int64_t *out_next, struct rp_error *err)
+static int read_by(rd_kafka_t *client, const struct rp_config *config, const char *group,
+                   const char *stamp, int64_t *out_next, struct rp_error *err)
 {
     int64_t end_mono_ms = rp_mono_ms() + PATIENCE_MS;
     for (;;) {
         bool unstable = false;
-        rd_kafka_event_t *event = ask(client, config, job);
+        rd_kafka_event_t *event = ask(client, config, group);
         int failed = read_answer(event, stamp, out_next, &unstable, err);
         if (event != NULL)
             rd_kafka_event_destroy(event);
@@ -95,4 +79,17 @@ int rp_replay_cursor_read(rd_kafka_t *client, const struct rp_config *config, co
             return failed;
         (void)usleep(AGAIN_MS * 1000);
     }
+}
+
+int rp_replay_cursor_read(const struct rp_config *config, const char *job, const char *stamp,
+                          int64_t *out_next, struct rp_error *err)
+{
+    char group[RP_REPLAY_GROUP_SIZE];
+    rd_kafka_t *client;
+    rp_replay_group(job, group);
+    if (rp_kafka_new_group_client(config, group, &client, err) != 0)
+        return -1;
+    int failed = read_by(client, config, group, stamp, out_next, err);
+    rd_kafka_destroy(client);
+    return failed;
 }

@@ -12,22 +12,13 @@
 #define RP_REPLAY_GROUP_SIZE 64
 void rp_replay_group(const char *job, char out[RP_REPLAY_GROUP_SIZE]);
 
-/* A client for questions about the job's cursor and about topics. librdkafka (2.14) crashes where a
- * client that is no consumer asks for a group's offsets of a broker that is not its coordinator any
- * more, so it is a consumer, of the job's group, that never joins it. The caller's to destroy. */
-RP_NODISCARD int rp_replay_client_new(const struct rp_config *config, const char *job,
-                                      rd_kafka_t **out, struct rp_error *err);
-
 /* The list for rp_publisher_group_offsets; the caller's to destroy. */
 rd_kafka_topic_partition_list_t *rp_replay_cursor_at(const struct rp_config *config, int64_t next,
                                                      const char *stamp);
 
 /* The number of the next item to send; -1 where the group has none. Waits until no transaction is
- * under way that could move it: fence its producer before. `client` is one of the above. RETRIABLE
- * when the brokers do not say.
- */
-RP_NODISCARD int rp_replay_cursor_read(rd_kafka_t *client, const struct rp_config *config,
-                                       const char *job, const char *stamp, int64_t *out_next,
-                                       struct rp_error *err);
+ * under way that could move it: fence its producer before. RETRIABLE when the brokers do not say. */
+RP_NODISCARD int rp_replay_cursor_read(const struct rp_config *config, const char *job,
+                                       const char *stamp, int64_t *out_next, struct rp_error *err);
 
 #endif

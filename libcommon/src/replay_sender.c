@@ -20,7 +20,7 @@ struct rp_replay_sender {
     struct rp_config config; /* the caller's, but that it always says exactly-once */
     const struct rp_replay_job *job;
     struct rp_replay_refuser refuser;
-    rd_kafka_t *client; /* for questions: rp_replay_client_new */
+    rd_kafka_t *client; /* for questions about topics */
     struct rp_publisher *publisher;
     uint64_t made; /* the producer whose transactions follow the cursor that was read */
     struct rp_replay_maker *maker; /* NULL: nothing was to be sent yet */
@@ -48,7 +48,7 @@ int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_
     s->refuser = refuser;
     *out = s;
     rp_replay_group(job->id, id);
-    if (rp_replay_client_new(&s->config, job->id, &s->client, err) == 0 &&
+    if (rp_kafka_new_admin(&s->config, &s->client, err) == 0 &&
         rp_publisher_new(&s->config, id, "1", &s->publisher, err) == 0 &&
         rp_replay_rows_new(config->postgres.dsn, job->id, job->options.jq != NULL, &s->rows, err) ==
             0)
@@ -87,7 +87,7 @@ int rp_replay_sender_open(struct rp_replay_sender *s, int64_t *out_next, struct 
         return retriable_if_fenced(err);
     s->made = rp_publisher_made(s->publisher);
     RP_CRASH_POINT(replay_fenced);
-    return rp_replay_cursor_read(s->client, &s->config, s->job->id, s->job->stamp, out_next, err);
+    return rp_replay_cursor_read(&s->config, s->job->id, s->job->stamp, out_next, err);
 }
 
 static int by_number(const void *a, const void *b)

@@ -29,7 +29,7 @@ static int set_up(void **state)
     mock_start(&f.mock, 3, TOPIC);
     assert_int_equal(rd_kafka_mock_coordinator_set(f.mock.cluster, "group", GROUP, 1), 0);
     f.config = mock_config(&f.mock);
-    assert_int_equal(rp_kafka_new_admin(f.config, &f.client, &err), 0);
+    assert_int_equal(rp_kafka_new_group_client(f.config, GROUP, &f.client, &err), 0);
     assert_int_equal(rp_inquiry_new(f.config, f.client, GROUP, -1, &f.inquiry, &err), 0);
     *state = &f;
     return 0;
