@@ -29,8 +29,12 @@ int batch_reach(struct batch *b, int32_t partition, int64_t offset, struct rp_er
 {
     if (b->n_spans == 0)
         b->began_mono_ms = rp_mono_ms();
-    if (find(b, partition) != NULL)
+    struct batch_span *known = find(b, partition);
+    if (known != NULL) { /* where it does not rise, the log was cut: what lay behind is gone */
+        known->first = offset < known->first ? offset : known->first;
+        known->next = offset < known->next ? offset : known->next;
         return 0;
+    }
     if (b->n_spans == b->cap_spans) {
         size_t cap = b->cap_spans == 0 ? 16 : 2 * b->cap_spans;
         struct batch_span *spans = realloc(b->spans, cap * sizeof *spans);
@@ -47,8 +51,6 @@ void batch_take(struct batch *b, int32_t partition, int64_t offset)
 {
     struct batch_span *span = find(b, partition);
     assert(span != NULL);
-    if (offset < span->first)
-        span->first = offset; /* the log was cut: what lay behind is gone */
     span->next = offset + 1;
 }
 

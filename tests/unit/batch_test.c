@@ -65,6 +65,22 @@ static void a_log_that_was_cut_goes_on_where_it_begins_again(void **state)
     assert_int_equal(offset_of(true, 3), 7);
 }
 
+/* What the batch took before may end behind the log, or be another record by now. */
+static void a_log_that_was_cut_is_read_again_from_what_was_reached(void **state)
+{
+    (void)state;
+    for (int64_t offset = 90; offset < 110; offset++) {
+        reach(3, offset);
+        batch_take(&batch, 3, offset);
+    }
+    reach(3, 100);
+    assert_int_equal(offset_of(false, 3), 100);
+    assert_int_equal(offset_of(true, 3), 90);
+    reach(3, 7);
+    assert_int_equal(offset_of(false, 3), -1);
+    assert_int_equal(offset_of(true, 3), 7);
+}
+
 static void a_reset_forgets_all(void **state)
 {
     (void)state;
@@ -81,6 +97,7 @@ int main(void)
         TEST(it_commits_behind_the_last_and_goes_back_to_the_first),
         TEST(what_was_reached_and_not_taken_is_read_again_and_not_committed),
         TEST(a_log_that_was_cut_goes_on_where_it_begins_again),
+        TEST(a_log_that_was_cut_is_read_again_from_what_was_reached),
         TEST(a_reset_forgets_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
