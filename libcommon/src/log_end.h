@@ -19,6 +19,10 @@ void rp_log_end_met(struct rp_log_end *e);
 /* It was passed. */
 void rp_log_end_passed(struct rp_log_end *e);
 
+/* Where the log ends now. False: nobody answers. Waits for the answer. */
+bool rp_log_end_ask(rd_kafka_t *client, const char *topic, int32_t partition, int64_t *out_end);
+/* It was met long ago: time for a look. */
+bool rp_log_end_due(const struct rp_log_end *e);
 /* True: it was met long ago, and *out_end is where the log ends now; if that is still too soon, it
  * was cut. Once that is so it is not asked for again for as long. Waits for the answer. */
 bool rp_log_end_look(struct rp_log_end *e, rd_kafka_t *client, const char *topic, int32_t partition,

@@ -18,9 +18,9 @@ struct arriving {
     bool found;      /* librdkafka has found its end */
     bool recall;     /* wanted */
     int64_t until;   /* the committed offset; -1: not known yet */
-    int64_t first;   /* that was recalled; -1: none */
-    int64_t records; /* recalled */
-    size_t bytes;
+    int64_t first;   /* where the recall began; -1: not known yet */
+    int64_t records; /* recalled, and */
+    size_t bytes;    /* their bytes, since it began anew or the log was found to end too soon */
     bool nearer;           /* it began anew, with what the bytes allow */
     struct rp_log_end end; /* where it comes before `until` */
 };
@@ -120,8 +120,11 @@ void arrivals_end_found(struct arrivals *a, const rd_kafka_message_t *m)
         return;
     struct arriving *p = &a->items[place];
     p->found = true;
-    if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF && m->offset < p->until)
-        rp_log_end_met(&p->end);
+    if (m->err != RD_KAFKA_RESP_ERR__PARTITION_EOF || m->offset >= p->until)
+        return;
+    if (p->first < 0)
+        p->first = m->offset;
+    rp_log_end_met(&p->end);
 }
 
 void arrivals_remove(struct arrivals *a, int32_t partition)
@@ -177,29 +180,33 @@ static void read_on_cut_log(struct arrivals *a, size_t place, int64_t end)
 {
     struct rp_error err;
     const struct arriving *p = &a->items[place];
-    if (p->first >= 0 && seek(a, p->partition, p->first, &err) != 0)
+    if (seek(a, p->partition, p->first, &err) != 0)
         return; /* it is tried again at the next look */
     rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", a->topic),
            rp_f_int("partition", p->partition), rp_f_int("committed", p->until),
-           rp_f_int("end", end), rp_f_int("from", p->first >= 0 ? p->first : end),
+           rp_f_int("end", end), rp_f_int("from", p->first),
            rp_f_str("effect", "what lies from there on is routed, perhaps again"));
     positions_forget(a->positions, p->partition);
     drop(a, place);
 }
 
-static void check_ends(struct arrivals *a)
+/* One a call, since each waits for its answer. */
+static void check_end(struct arrivals *a)
 {
     int64_t end;
-    for (size_t i = a->n; i-- > 0;) {
-        struct arriving *p = &a->items[i];
-        if (rp_log_end_look(&p->end, a->client, a->topic, p->partition, &end) && end < p->until)
-            read_on_cut_log(a, i, end);
-    }
+    size_t i = 0;
+    while (i < a->n && !rp_log_end_due(&a->items[i].end))
+        i++;
+    if (i == a->n)
+        return;
+    struct arriving *p = &a->items[i];
+    if (rp_log_end_look(&p->end, a->client, a->topic, p->partition, &end) && end < p->until)
+        read_on_cut_log(a, i, end);
 }
 
 void arrivals_serve(struct arrivals *a)
 {
-    check_ends(a);
+    check_end(a);
     uint64_t epoch;
     rd_kafka_topic_partition_list_t *parts = rp_inquiry_answer(a->inquiry, &epoch);
     if (parts != NULL && epoch == a->epoch)
@@ -224,18 +231,29 @@ size_t arrivals_waiting(const struct arrivals *a)
     return waiting;
 }
 
+/* Where the log ends before the committed offset, what is nearer to that may lie behind the end:
+ * librdkafka would go to the log's beginning, and nobody would wait whether the end only lags. */
+static bool may_shorten(const struct arrivals *a, struct arriving *p)
+{
+    int64_t end;
+    if (!rp_log_end_ask(a->client, a->topic, p->partition, &end))
+        return false;
+    if (end < p->until)
+        rp_log_end_met(&p->end);
+    return end >= p->until;
+}
+
 /* The records are large: begins anew, nearer to the committed offset, with as many as took up all
  * the bytes. The second time it is enough. True: the partition is read on. */
 static bool shorten(struct arrivals *a, struct arriving *p)
 {
     struct rp_error err;
     int64_t from = p->nearer ? p->until : p->until - p->records;
-    if (seek(a, p->partition, from, &err) != 0)
-        return false; /* it is tried again at the next record */
-    p->nearer = true;
-    p->records = 0;
+    bool sought = may_shorten(a, p) && seek(a, p->partition, from, &err) == 0;
+    p->nearer = p->nearer || sought;
+    p->records = 0; /* where it was not sought, it is tried again after as many bytes */
     p->bytes = 0;
-    return from == p->until;
+    return sought && from == p->until;
 }
 
 enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)

@@ -38,7 +38,7 @@ int positions_set(struct positions *p, int32_t partition, int64_t next, struct r
     struct position *known = find_or_add(p, partition, err);
     if (known == NULL)
         return -1;
-    known->next = next; /* what lies before it is no younger than the last record */
+    known->next = next; /* the epoch stays: nothing that was read is younger than the last record */
     return 0;
 }
 

@@ -30,7 +30,7 @@ enum position_kind {
     POSITION_ASK,    /* a repeat if the log still goes up to the expected offset, else the same */
 };
 
-/* Sets what is expected next, after a seek there. Fails with RP_E_NOMEM. */
+/* Sets what is expected next, where the partition is sought. Fails with RP_E_NOMEM. */
 RP_NODISCARD int positions_set(struct positions *p, int32_t partition, int64_t next,
                                struct rp_error *err);
 void positions_forget(struct positions *p, int32_t partition);

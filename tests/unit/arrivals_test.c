@@ -13,6 +13,8 @@
 #define COMMITTED    3
 #define POLL_MS      10
 #define MOST_POLLS   3000
+#define BIG          900000
+#define RECALLED_BIG 5 /* more than 4 MiB */
 
 static struct rp_config config = {.topics = {.failed_tasks = (char[]){TOPIC}}};
 static struct mock mock;
@@ -29,6 +31,22 @@ static int64_t passed_ms;
 int64_t __wrap_rp_mono_ms(void)
 {
     return __real_rp_mono_ms() + passed_ms;
+}
+
+rd_kafka_resp_err_t __wrap_rd_kafka_query_watermark_offsets(rd_kafka_t *rk, const char *topic,
+                                                            int32_t partition, int64_t *low,
+                                                            int64_t *high, int timeout_ms);
+rd_kafka_resp_err_t __real_rd_kafka_query_watermark_offsets(rd_kafka_t *rk, const char *topic,
+                                                            int32_t partition, int64_t *low,
+                                                            int64_t *high, int timeout_ms);
+static int queries; /* where a log ends */
+
+rd_kafka_resp_err_t __wrap_rd_kafka_query_watermark_offsets(rd_kafka_t *rk, const char *topic,
+                                                            int32_t partition, int64_t *low,
+                                                            int64_t *high, int timeout_ms)
+{
+    queries++;
+    return __real_rd_kafka_query_watermark_offsets(rk, topic, partition, low, high, timeout_ms);
 }
 
 static void commit(int64_t offset)
@@ -212,6 +230,64 @@ static void an_end_that_only_lagged_cuts_nothing(void **state)
     }
 }
 
+static void produce_big(int n)
+{
+    static char big[BIG];
+    while (n-- > 0)
+        assert_int_equal(rd_kafka_producev(mock.producer, RD_KAFKA_V_TOPIC(TOPIC),
+                                           RD_KAFKA_V_VALUE(big, sizeof big), RD_KAFKA_V_END),
+                         0);
+    assert_int_equal(rd_kafka_flush(mock.producer, 60000), 0);
+}
+
+/* What would be recalled instead of so many bytes may lie behind the end. */
+static void a_log_of_large_records_that_was_cut_is_read_on_after_a_while(void **state)
+{
+    enum arrival kind;
+    (void)state;
+    produce_big(RECALLED_BIG);
+    commit(10010); /* the recall begins with them */
+    assign(true);
+    for (int64_t offset = 10; offset < 10 + RECALLED_BIG; offset++) {
+        assert_int_equal(next(&kind), offset);
+        assert_int_equal(kind, ARRIVAL_RECALL);
+    }
+    meet_end();
+    passed_ms = 61000;
+    assert_int_equal(next(&kind), 10);
+    assert_int_equal(kind, ARRIVAL_NONE);
+}
+
+/* A broker that does not answer holds the worker up for each. */
+static void one_look_at_an_end_is_taken_a_call(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    arrivals_free(arrivals);
+    assert_int_equal(rd_kafka_mock_topic_create(mock.cluster, "wide", 2, 2), 0);
+    const struct rp_config wide = {.topics = {.failed_tasks = (char[]){"wide"}}};
+    assert_int_equal(arrivals_new(&wide, consumer, "group", &positions, &arrivals, &err), 0);
+    rd_kafka_topic_partition_list_t *both = mock_at("wide", 1000);
+    rd_kafka_topic_partition_list_add(both, "wide", 1)->offset = 1000;
+    assert_int_equal(rd_kafka_commit(consumer, both, 0), 0);
+    for (int32_t i = 0; i < 2; i++) {
+        both->elems[i].offset = RD_KAFKA_OFFSET_END;
+        assert_int_equal(arrivals_add(arrivals, i, true, &err), 0);
+    }
+    assert_int_equal(rd_kafka_assign(consumer, both), 0);
+    rd_kafka_topic_partition_list_destroy(both);
+    for (int i = 0; i < 4; i++) /* each where it is assigned, and where its recall begins */
+        meet_end();
+    passed_ms = 61000;
+    queries = 0;
+    arrivals_serve(arrivals);
+    assert_int_equal(queries, 1);
+    arrivals_serve(arrivals);
+    assert_int_equal(queries, 2);
+    arrivals_serve(arrivals);
+    assert_int_equal(queries, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +296,8 @@ int main(void)
         TEST(what_lies_before_it_is_recalled),
         TEST(nothing_is_passed_over_when_the_end_is_told_late),
         TEST(a_log_that_was_cut_is_read_on_after_a_while),
+        TEST(one_look_at_an_end_is_taken_a_call),
+        TEST(a_log_of_large_records_that_was_cut_is_read_on_after_a_while),
         TEST(an_end_that_only_lagged_cuts_nothing),
         TEST(a_partition_that_left_before_its_end_was_found_needs_a_new_client),
     };
