@@ -19,6 +19,9 @@
 /* The one descriptor that the process has beside the standard ones. */
 #define CHILD_FD 3
 
+/* One that stands still takes no processor time, so that limit never ends it. */
+#define ANSWER_S 30
+
 struct rp_jq_process {
     char *program;
     int64_t cpu_ms;
@@ -46,11 +49,14 @@ static int send_all(int fd, const void *data, size_t n)
     return 0;
 }
 
+/* Fails with EAGAIN where the socket's time is over. */
 static int receive_all(int fd, void *data, size_t n)
 {
     char *p = data;
     while (n > 0) {
         ssize_t got = recv(fd, p, n, 0);
+        if (got == 0)
+            errno = ECONNRESET;
         if (got == 0 || (got < 0 && errno != EINTR))
             return -1;
         p += got < 0 ? 0 : got;
@@ -186,11 +192,21 @@ static int ended(struct rp_jq_process *p, struct rp_error *err)
     return rp_fail(err, RP_E_INVALID, RP_POISON, "the program crashed jq (signal %d)", by);
 }
 
+/* It ended, or it did not answer in time. */
+static int no_answer(struct rp_jq_process *p, struct rp_error *err)
+{
+    int status;
+    if (errno != EAGAIN)
+        return ended(p, err);
+    stop(p, &status);
+    return rp_fail(err, RP_E_IO, RP_RETRIABLE, "the program did not answer within %d s", ANSWER_S);
+}
+
 static int receive(struct rp_jq_process *p, struct rp_bytes *out, struct rp_error *err)
 {
     struct answer head;
     if (receive_all(p->fd, &head, sizeof head) != 0)
-        return ended(p, err);
+        return no_answer(p, err);
     p->answer.len = 0;
     if (rp_buf_reserve(&p->answer, head.len + 1, err) != 0) {
         int status;
@@ -198,7 +214,7 @@ static int receive(struct rp_jq_process *p, struct rp_bytes *out, struct rp_erro
         return -1;
     }
     if (receive_all(p->fd, p->answer.data, head.len) != 0)
-        return ended(p, err);
+        return no_answer(p, err);
     p->answer.data[head.len] = '\0';
     *out = (struct rp_bytes){p->answer.data, head.len};
     return head.code == RP_OK
@@ -211,6 +227,7 @@ static int start(struct rp_jq_process *p, struct rp_error *err)
 {
     struct rp_bytes nothing;
     int fds[2];
+    const struct timeval patience = {.tv_sec = ANSWER_S};
     const pid_t parent = getpid();
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
         return rp_fail(err, RP_E_IO, RP_RETRIABLE, "no socket for jq: %s", strerror(errno));
@@ -228,6 +245,7 @@ static int start(struct rp_jq_process *p, struct rp_error *err)
         return rp_fail(err, RP_E_IO, RP_RETRIABLE, "no process for jq: %s", strerror(errno));
     }
     p->fd = fds[0];
+    (void)setsockopt(p->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     return receive(p, &nothing, err);
 }
 

@@ -6,8 +6,9 @@
 
 /* A jq program in a process of its own, which has no environment, no files and no descriptors of
  * ours. A message may take so much time of the processor and so much memory; one that takes more,
- * or crashes jq, ends the process, and the next one begins a new one. The process ends with the
- * thread that made it. One thread. */
+ * or crashes jq, ends the process, and the next one begins a new one. So does one that is not
+ * answered within half a minute, which may be tried again (RP_E_IO, RETRIABLE). The process ends
+ * with the thread that made it. One thread. */
 struct rp_jq_process;
 
 #define RP_JQ_MEMORY_BYTES ((size_t)512 * 1024 * 1024)
