@@ -89,6 +89,8 @@ int rp_replay_job_claim(struct rp_db *db, const char *id, const char *runner, bo
             " outcome = CASE WHEN wish = 'cancel' OR $3::boolean THEN outcome END"
             " WHERE job = $1 AND finished_at IS NULL AND (heartbeat_at IS NULL OR runner = $2"
             "  OR heartbeat_at < clock_timestamp() - " DEAD_AFTER ")"
+            " AND NOT ($3::boolean AND detached AND state IN ('planned', 'running')"
+            "  AND wish = 'run')"
             " RETURNING " POSITION ", options, (extract(epoch FROM created_at) * 1000000)::bigint, state",
             3, values, &result, err) != 0)
         return -1;

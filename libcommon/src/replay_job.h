@@ -35,7 +35,7 @@ enum rp_replay_marks {
 /* Takes the job for `runner`, a name that is no other process's. Fails with RP_E_NOT_FOUND (there
  * is no such job), RP_E_INVALID (it has ended), RP_E_FENCED (somebody is at it, and alive); the
  * text says so for people. Clear the job after success. `settle`: it is not going to run, so its
- * state and why stay. */
+ * state and why stay; what was handed over meanwhile is to run, so that fails with RP_E_FENCED. */
 RP_NODISCARD int rp_replay_job_claim(struct rp_db *db, const char *id, const char *runner,
                                      bool settle, struct rp_replay_job *out, struct rp_error *err);
 void rp_replay_job_clear(struct rp_replay_job *job);

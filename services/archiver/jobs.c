@@ -17,14 +17,19 @@
 #define NAP_MS     50
 #define TIMEOUT_MS 10000
 #define TELL_MS    INT64_C(30000)
+/* A runner whose heart has not beaten for so long is taken for dead. */
+#define DEAD_AFTER_S "15"
+#define GRACE_MS     INT64_C(15000)
 
 /* What nobody runs, though somebody should: what was handed over; of the others, those of which what
  * was sent may not all be marked (their runner died, or let go of them in the middle); and what is
- * to be cancelled. */
+ * to be cancelled. The third column: its runner did not let go of it, and may be alive. */
 static const char look_sql[] =
-    "SELECT job, NOT is_ours FROM replay_job, LATERAL (VALUES"
+    "SELECT job, NOT is_ours, NOT is_ours AND heartbeat_at > to_timestamp(0)"
+    " FROM replay_job, LATERAL (VALUES"
     "  (detached AND state IN ('planned', 'running'))) AS x (is_ours) WHERE finished_at IS NULL"
-    " AND (heartbeat_at IS NULL OR heartbeat_at < clock_timestamp() - interval '15 seconds')"
+    " AND (heartbeat_at IS NULL"
+    "  OR heartbeat_at < clock_timestamp() - interval '" DEAD_AFTER_S " seconds')"
     " AND (heartbeat_at IS NOT NULL OR wish = 'cancel' OR is_ours)"
     " ORDER BY created_at LIMIT 20";
 
@@ -44,6 +49,7 @@ struct jobs {
     pthread_t thread;
     atomic_bool stop;
     struct slot slots[AT_ONCE];
+    int64_t opened_mono_ms; /* when the connection was */
     int64_t full_mono_ms; /* when it was last said that a replay waits for a slot; 0: never */
 };
 
@@ -140,14 +146,33 @@ static void begin(struct jobs *jobs, const char *job, bool settle)
         rp_log(RP_LOG_INFO, settle ? "replay-settled" : "replay-begun", rp_f_str("job", job));
 }
 
+/* While the database is away nobody's heart beats. When it is back, whoever lives has as long to show
+ * it as ever, before it is taken for dead. */
+static bool is_grace(const struct jobs *jobs)
+{
+    return rp_mono_ms() - jobs->opened_mono_ms < GRACE_MS;
+}
+
 static int look(struct jobs *jobs, struct rp_db *db, struct rp_error *err)
 {
     PGresult *result;
     if (rp_db_query(db, look_sql, 0, NULL, &result, err) != 0)
         return -1;
     for (int i = 0; i < PQntuples(result); i++)
-        begin(jobs, PQgetvalue(result, i, 0), PQgetvalue(result, i, 1)[0] == 't');
+        if (PQgetvalue(result, i, 2)[0] != 't' || !is_grace(jobs))
+            begin(jobs, PQgetvalue(result, i, 0), PQgetvalue(result, i, 1)[0] == 't');
     PQclear(result);
+    return 0;
+}
+
+static int open_db(struct jobs *jobs, struct rp_db **db, struct rp_error *err)
+{
+    if (rp_db_open(jobs->service->config->postgres.dsn, "reprise-archiver jobs", TIMEOUT_MS, db,
+                   err) != 0) {
+        *db = NULL;
+        return -1;
+    }
+    jobs->opened_mono_ms = rp_mono_ms();
     return 0;
 }
 
@@ -158,11 +183,8 @@ static void serve(struct jobs *jobs, struct rp_db **db)
     for (int i = 0; i < AT_ONCE; i++)
         if (jobs->slots[i].started && atomic_load(&jobs->slots[i].ended))
             end_slot(&jobs->slots[i]);
-    if (*db == NULL && rp_db_open(jobs->service->config->postgres.dsn, "reprise-archiver jobs",
-                                  TIMEOUT_MS, db, &err) != 0) {
-        *db = NULL;
+    if (*db == NULL && open_db(jobs, db, &err) != 0)
         return;
-    }
     if (look(jobs, *db, &err) == 0)
         return;
     rp_log(RP_LOG_DEBUG, "replays-not-looked-for", rp_f_str("error", err.text));

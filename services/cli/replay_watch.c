@@ -205,7 +205,7 @@ static int report(struct rp_db *db, const char *job, const struct rp_replay_resu
         (void)printf("More may have been sent: an archiver finds that out, or who goes on or gives"
                      " up.\n");
     if (r->end == RP_REPLAY_PAUSED || r->end == RP_REPLAY_LET_GO || r->end == RP_REPLAY_LEFT ||
-        r->end == RP_REPLAY_FAILED)
+        r->end == RP_REPLAY_LOST || r->end == RP_REPLAY_FAILED)
         (void)printf("Go on:   reprise replay resume %s\nGive up: reprise replay cancel %s\n", job,
                      job);
     if (sent == 0 && !r->unmarked && (r->end == RP_REPLAY_FAILED || r->end == RP_REPLAY_DONE))

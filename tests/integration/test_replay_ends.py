@@ -197,3 +197,57 @@ def test_a_producer_that_is_made_after_a_takeover_sends_nothing(replays):
     text = process.communicate(timeout=60)[0]
     assert process.returncode == 5 and "taken over" in text, text
     assert came(replays, "late") == sent == replays.job(job)["marked"]
+
+
+def waiting_for_lock(replays, application):
+    """The server's processes of it that wait for a lock."""
+    return replays.query(
+        "select pid from pg_stat_activity where application_name = %s and datname = current_database()"
+        " and wait_event_type = 'Lock'", application,
+    )  # fmt: skip
+
+
+def while_locked(replays, job, application, change, begin=lambda: None):
+    """Changes a job while somebody waits to, who has seen it as it was before; gives what `begin` does."""
+    with psycopg.connect(replays.pipeline.dsn) as lock:
+        lock.execute("select from replay_job where job = %s for update", [job])
+        result = begin()
+        wait_for(lambda: waiting_for_lock(replays, application), f"{application} to change it", 60)
+        lock.execute(f"update replay_job set {change} where job = %s", [job])
+    return result
+
+
+def looks(replays):
+    """When an archiver last looked for replays."""
+    found = replays.query("select query_start from pg_stat_activity where application_name = 'reprise-archiver jobs'"
+                          " and datname = current_database() and state = 'idle'")  # fmt: skip
+    return found[0][0] if found else None
+
+
+def standing_still(replays, name):
+    """A replay whose runner was stopped after some tasks, and its job."""
+    replays.insert(name, 100, replays.target)
+    process, job = begun(replays, name, "--rate", "40", count=5, crash="91:2:S")
+    state = f"/proc/{process.pid}/stat"
+    wait_for(lambda: open(state).read().split()[2] in "Tt", "the runner to stand still", 60)
+    return process, job
+
+
+def test_an_archiver_leaves_alone_who_lives_and_what_is_handed_over(replays):
+    process, alive = standing_still(replays, "alive")
+    left = killed(replays, "handed")  # from here on both look dead
+    replays.query("update replay_job set heartbeat_at = to_timestamp(0) where job = %s", left)
+    # One is handed over while the archiver is about to mark what it sent.
+    (archiver,) = while_locked(replays, left, "reprise replay", "wish = 'run', state = 'running', detached = true",
+                               lambda: replays.pipeline.start("archiver"))  # fmt: skip
+    # The database was away for so long that nobody's heart has beaten, and the archiver is back first.
+    first = wait_for(lambda: looks(replays), "the archiver to look", 60)
+    wait_for(lambda: (looks(replays) or first) > first, "it to look again", 60)
+    process.send_signal(signal.SIGCONT)
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 0 and "done. 100 of 100 sent" in text, text
+    assert replays.job(alive)["epoch"] == 1
+    wait_for(lambda: replays.job(left)["finished_at"] or replays.job(left)["state"] == "paused", "its end", 60)
+    assert replays.job(left)["state"] == "done"
+    check_once(replays.reader, "handed", range(100))
+    assert archiver.stop() == 0
