@@ -16,6 +16,34 @@
 #define LOOK_MS     200
 #define SETTLING_MS INT64_C(3000)
 
+/* Why a wish changed nothing. */
+static int explain_refusal(struct jobs *j)
+{
+    int code;
+    const char *job = j->args->positional[0];
+    PGresult *r = jobs_ask(j,
+                           "SELECT state, finished_at IS NOT NULL, wish = 'cancel',"
+                           " state IN ('paused', 'failed') FROM replay_job WHERE job = $1",
+                           &code);
+    if (r == NULL)
+        return code;
+    code = CLI_FAILED;
+    if (PQgetvalue(r, 0, 1)[0] == 't') {
+        cli_error("the replay has ended: %s", PQgetvalue(r, 0, 0));
+        code = CLI_NOTHING;
+    } else if (PQgetvalue(r, 0, 2)[0] == 't') {
+        cli_error("the replay %s is being cancelled", job);
+    } else if (PQgetvalue(r, 0, 3)[0] == 't') {
+        cli_error("the replay %s is %s, and somebody is marking what it sent, or has just tried to:"
+                  " try again in 15 s",
+                  job, PQgetvalue(r, 0, 0));
+    } else {
+        cli_error("the replay %s is running", job);
+    }
+    PQclear(r);
+    return code;
+}
+
 /* Sets what is wished, and says so in the audit; CLI_OK where the job is still open. */
 static int wish(struct jobs *j, const char *action, const char *set, const char *value,
                 const char *also)
@@ -44,20 +72,7 @@ static int wish(struct jobs *j, const char *action, const char *set, const char 
         return database_failed(&err);
     bool open = PQntuples(result) > 0;
     PQclear(result);
-    if (open)
-        return CLI_OK;
-    int code;
-    PGresult *r =
-        jobs_ask(j, "SELECT state, finished_at IS NOT NULL FROM replay_job WHERE job = $1", &code);
-    if (r == NULL)
-        return code;
-    bool ended = PQgetvalue(r, 0, 1)[0] == 't';
-    if (ended)
-        cli_error("the replay has ended: %s", PQgetvalue(r, 0, 0));
-    else
-        cli_error("the replay %s is being cancelled", j->args->positional[0]);
-    PQclear(r);
-    return ended ? CLI_NOTHING : CLI_FAILED;
+    return open ? CLI_OK : explain_refusal(j);
 }
 
 enum situation { S_RUN, S_UNRUN, S_PAUSED, S_ENDED, S_UNKNOWN };
@@ -132,9 +147,7 @@ static int wait_for_nobody(struct jobs *j)
         if (s == S_RUN)
             (void)usleep(LOOK_MS * 1000);
     }
-    if (s == S_RUN)
-        cli_error("the replay %s is running", j->args->positional[0]);
-    return s == S_RUN || s == S_UNKNOWN ? CLI_FAILED : CLI_OK;
+    return s == S_RUN ? explain_refusal(j) : s == S_UNKNOWN ? CLI_FAILED : CLI_OK;
 }
 
 static int resume_job(struct jobs *j)
@@ -163,7 +176,7 @@ static int resume_job(struct jobs *j)
     if (code != CLI_OK)
         return code;
     code = wish(j, "replay-resume", "wish = 'run', outcome = NULL, state = 'running', detached = ",
-                detached ? "true" : "false", " AND wish <> 'cancel'");
+                detached ? "true" : "false", " AND wish <> 'cancel' AND NOT " ALIVE);
     if (code != CLI_OK)
         return code;
     if (!detached)

@@ -217,6 +217,20 @@ def while_locked(replays, job, application, change, begin=lambda: None):
     return result
 
 
+def test_what_somebody_else_took_meanwhile_is_not_resumed(replays):
+    job = killed(replays, "taken")
+    process = while_locked(replays, job, "reprise", "epoch = epoch + 1, heartbeat_at = clock_timestamp()",
+                           lambda: replays.start("replay", "resume", job, "--detach"))  # fmt: skip
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 1 and "is running" in text, text
+    assert not replays.job(job)["detached"]
+    replays.query("update replay_job set state = 'failed' where job = %s", job)
+    code, text = replays.run("replay", "resume", job)
+    assert code == 1 and "is failed" in text and "try again in 15 s" in text, text
+    replays.age()
+    assert replays.run("replay", "cancel", job)[0] == 0
+
+
 def looks(replays):
     """When an archiver last looked for replays."""
     found = replays.query("select query_start from pg_stat_activity where application_name = 'reprise-archiver jobs'"
