@@ -236,6 +236,7 @@ int rp_replay_job_finish(struct rp_db *db, const struct rp_replay_job *job, bool
     return change(
         db, job,
         "WITH j AS (UPDATE replay_job SET finished_at = now(), heartbeat_at = NULL,"
+        "  outcome = CASE WHEN NOT $3::boolean THEN outcome END,"
         "  state = CASE WHEN $3::boolean THEN 'done' WHEN outcome IS NULL THEN 'cancelled'"
         "   ELSE 'stopped' END"
         "  WHERE job = $1 AND epoch = $2 AND finished_at IS NULL RETURNING *)"
@@ -260,21 +261,20 @@ int rp_replay_job_rest(struct rp_db *db, const struct rp_replay_job *job, const 
                   3, values, err);
 }
 
-int rp_replay_job_ended(struct rp_db *db, struct rp_replay_job *job, char out[16],
+int rp_replay_job_state(struct rp_db *db, struct rp_replay_job *job, char out[16],
                         struct rp_error *err)
 {
     char epoch[RP_UNIT_TEXT];
     const char *values[] = {job->id, rp_format_int(job->epoch, epoch)};
     PGresult *result;
     if (rp_db_query(db,
-                    "SELECT " POSITION ", state FROM replay_job"
-                    " WHERE job = $1 AND epoch = $2 AND finished_at IS NOT NULL",
-                    2, values, &result, err) != 0)
+                    "SELECT " POSITION ", state FROM replay_job WHERE job = $1 AND epoch = $2", 2,
+                    values, &result, err) != 0)
         return -1;
-    bool ended = PQntuples(result) > 0;
-    if (ended)
+    bool ours = PQntuples(result) > 0;
+    if (ours)
         read_position(result, job);
-    (void)snprintf(out, 16, "%s", ended ? PQgetvalue(result, 0, 5) : "");
+    (void)snprintf(out, 16, "%s", ours ? PQgetvalue(result, 0, 5) : "");
     PQclear(result);
     return 0;
 }

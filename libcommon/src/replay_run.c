@@ -219,7 +219,23 @@ static bool leave(struct runner *r, const char *state, const char *why, enum rp_
                               again ? RP_REPLAY_UNMARKED_LATER : RP_REPLAY_UNMARKED, &ignored) == 0;
 }
 
-static int cancel(struct runner *r, enum rp_replay_end how, struct rp_error *err)
+/* The database says how the job ended, or that it is not ours any more: we may have ended it
+ * ourselves, and the answer to that was lost. */
+static int learn_end(struct runner *r, struct rp_error *err)
+{
+    char state[16];
+    if (connect(r, err) != 0 || rp_replay_job_state(r->db, &r->job, state, err) != 0)
+        return -1;
+    end(r, strcmp(state, "done") == 0        ? RP_REPLAY_DONE
+           : strcmp(state, "cancelled") == 0 ? RP_REPLAY_CANCELLED
+           : strcmp(state, "stopped") == 0   ? RP_REPLAY_STOPPED
+           : state[0] == '\0'                ? RP_REPLAY_LOST
+                                             : RP_REPLAY_LEFT);
+    r->unmarked = r->end == RP_REPLAY_LEFT;
+    return 0;
+}
+
+static int cancel(struct runner *r, struct rp_error *err)
 {
     r->what = "giving back what was not sent";
     if (settle(r, err) != 0)
@@ -233,8 +249,7 @@ static int cancel(struct runner *r, enum rp_replay_end how, struct rp_error *err
     if (rp_replay_job_finish(r->db, &r->job, false, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_finished);
-    end(r, how);
-    return 0;
+    return learn_end(r, err);
 }
 
 static int complete(struct runner *r, struct rp_error *err)
@@ -255,7 +270,7 @@ static int stop_job(struct runner *r, const char *why, struct rp_error *err)
     if (settle(r, err) != 0 || rp_replay_job_stop(r->db, &r->job, why, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_stopped);
-    return cancel(r, RP_REPLAY_STOPPED, err);
+    return cancel(r, err);
 }
 
 /* What people wish, and what comes back. */
@@ -298,7 +313,9 @@ static int serve_wishes(struct runner *r, struct rp_error *err)
     if (r->news.lost)
         return rp_fail(err, RP_E_FENCED, RP_FATAL, "the replay %s was taken over", r->job.id);
     if (r->news.wish == RP_REPLAY_CANCEL)
-        return cancel(r, RP_REPLAY_CANCELLED, err);
+        return cancel(r, err);
+    if (r->next >= r->job.total)
+        return complete(r, err); /* there is nothing left to pause */
     if (r->run->settle)
         return rest_settled(r, err);
     if (r->news.wish == RP_REPLAY_PAUSE)
@@ -346,8 +363,6 @@ static int step(struct runner *r, struct rp_error *err)
     }
     if (serve_wishes(r, err) != 0 || r->ended)
         return r->ended ? 0 : -1;
-    if (r->next >= r->job.total)
-        return complete(r, err);
     if (r->job.unread.code != RP_OK)
         return rp_fail(err, r->job.unread.code, RP_FATAL, "%s", r->job.unread.text);
     if (heed_verdict(r, &hold, err) != 0 || r->ended)
@@ -356,20 +371,6 @@ static int step(struct runner *r, struct rp_error *err)
     if (!hold)
         return send_some(r, err);
     nap(r, NAP_MS);
-    return 0;
-}
-
-/* The job is not ours any more, unless we ended it ourselves, and the answer to that was lost. */
-static int lose(struct runner *r, struct rp_error *err)
-{
-    char state[16];
-    if (connect(r, err) != 0 || rp_replay_job_ended(r->db, &r->job, state, err) != 0)
-        return -1;
-    r->unmarked = false;
-    end(r, strcmp(state, "done") == 0        ? RP_REPLAY_DONE
-           : strcmp(state, "cancelled") == 0 ? RP_REPLAY_CANCELLED
-           : strcmp(state, "stopped") == 0   ? RP_REPLAY_STOPPED
-                                             : RP_REPLAY_LOST);
     return 0;
 }
 
@@ -405,7 +406,7 @@ static void wait_a_while(struct runner *r)
 static void take_failure(struct runner *r, struct rp_error *err)
 {
     r->ready = false;
-    if (err->code == RP_E_FENCED && err->cls == RP_FATAL && lose(r, err) == 0)
+    if (err->code == RP_E_FENCED && err->cls == RP_FATAL && learn_end(r, err) == 0)
         return;
     if (r->db != NULL)
         (void)rp_db_needs_mending(r->db, err);
@@ -426,18 +427,22 @@ static void let_go(struct runner *r)
         (void)leave(r, "failed", r->failure.text, RP_REPLAY_FAILED);
     else if (r->ready && state != NULL && rest(r, state, NULL, RP_REPLAY_LET_GO, &err) == 0)
         return;
-    else if (!leave(r, state, NULL, RP_REPLAY_LET_GO) && lose(r, &err) != 0)
+    else if (!leave(r, state, NULL, RP_REPLAY_LET_GO) && learn_end(r, &err) != 0)
         r->end = RP_REPLAY_LEFT;
 }
 
 static bool out_of_time(const struct runner *r)
 {
-    return r->settle_until_mono_ms > 0 && !r->ready && rp_mono_ms() >= r->settle_until_mono_ms;
+    return r->settle_until_mono_ms > 0 && (!r->ready || !r->news.known) &&
+           rp_mono_ms() >= r->settle_until_mono_ms;
 }
 
 /* It could not be settled in time. */
 static void give_up(struct runner *r)
 {
+    if (r->trouble.code == RP_OK)
+        (void)rp_fail(&r->trouble, RP_E_POSTGRES, RP_RETRIABLE,
+                      "PostgreSQL does not say what is wished");
     if (r->failure.code != RP_OK)
         (void)leave(r, "failed", r->failure.text, RP_REPLAY_FAILED);
     else
@@ -483,7 +488,7 @@ int rp_replay_run(const struct rp_replay_run *run, const char *job, struct rp_re
             .end = r.end,
             .unmarked = r.unmarked,
             .total = r.job.total,
-            .done = r.next > r.job.marked ? r.next : r.job.marked,
+            .done = r.job.marked,
             .refused = r.job.refused,
             .came_back = rp_replay_pulse_news(r.pulse).came_back,
         };

@@ -50,7 +50,8 @@ struct rp_replay_run {
 struct rp_replay_result {
     enum rp_replay_end end;
     bool unmarked; /* what was sent may not all be marked: an archiver does so, or the next runner */
-    int64_t total, done, refused, came_back;
+    int64_t total, came_back;
+    int64_t done, refused; /* by the marks: where they may be behind, at least so many */
 };
 
 /* Fails where it could not take the job, as rp_replay_job_claim does; then nothing has changed.

@@ -191,8 +191,9 @@ static int report(struct rp_db *db, const char *job, const struct rp_replay_resu
                   const struct rp_error *err)
 {
     int64_t sent = r->done - r->refused;
-    (void)printf("Replay %s: %s. %" PRId64 " of %" PRId64 " sent, %" PRId64 " refused.\n", job,
-                 end_text(r->end), sent, r->total, r->refused);
+    const char *least = r->unmarked || r->end == RP_REPLAY_LOST ? "at least " : "";
+    (void)printf("Replay %s: %s. %s%" PRId64 " of %" PRId64 " sent, %" PRId64 " refused.\n", job,
+                 end_text(r->end), least, sent, r->total, r->refused);
     if (r->refused > 0)
         replay_print_refusals(stdout, db, job);
     if (r->end == RP_REPLAY_STOPPED)

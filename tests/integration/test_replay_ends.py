@@ -107,7 +107,7 @@ def test_it_does_not_wait_for_a_column_that_is_missing(replays):
 
 def test_what_cannot_be_marked_now_is_marked_later(replays):
     """Without an archiver: by whoever goes on."""
-    replays.insert("unmarked", 100, replays.target)
+    replays.insert("unmarked", 400, replays.target)
     process, job = begun(replays, "unmarked", "--rate", "40", count=5)
     renamed(replays, "replay_item", "was_came_back_at")
     try:
@@ -115,8 +115,8 @@ def test_what_cannot_be_marked_now_is_marked_later(replays):
     finally:
         put_back(replays, "replay_item", "was_came_back_at")
     assert process.returncode == 5 and "was_came_back_at\" does not exist" in text, text
-    assert "More may have been sent" in text
     row = replays.job(job)
+    assert f"at least {row['marked']} of 400 sent" in text and "More may have been sent" in text, text
     assert row["state"] == "failed" and row["marked"] < came(replays, "unmarked")
     assert replays.run("replay", "pause", job)[0] == 0
     row = replays.job(job)
@@ -124,7 +124,7 @@ def test_what_cannot_be_marked_now_is_marked_later(replays):
     assert "was_came_back_at" in row["outcome"]
     assert replays.run("replay", "rate", job, "none")[0] == 0
     assert replays.run("replay", "resume", job)[0] == 0
-    check_once(replays.reader, "unmarked", range(100))
+    check_once(replays.reader, "unmarked", range(400))
 
 
 def test_the_answer_to_its_end_is_lost(replays):
@@ -199,12 +199,48 @@ def test_a_producer_that_is_made_after_a_takeover_sends_nothing(replays):
     assert came(replays, "late") == sent == replays.job(job)["marked"]
 
 
+def test_what_had_sent_all_when_its_runner_died_is_done(replays):
+    """Whoever settles it: there is nothing left to pause."""
+    replays.insert("through", 20, replays.target)
+    assert replays.replay("through", crash="95")[0] == KILLED
+    replays.age()
+    job = replays.job()["job"]
+    code, text = replays.run("replay", "pause", job)
+    assert code == 0 and "done. 20 of 20 sent" in text, text
+    assert replays.job(job)["state"] == "done"
+    assert replays.query("select action from audit where detail->>'job' = %s order by id desc limit 1", job) == [
+        ("replay-done",)
+    ]
+
+
 def waiting_for_lock(replays, application):
     """The server's processes of it that wait for a lock."""
     return replays.query(
         "select pid from pg_stat_activity where application_name = %s and datname = current_database()"
         " and wait_event_type = 'Lock'", application,
     )  # fmt: skip
+
+
+def test_a_stop_that_is_interrupted_is_a_stop(replays):
+    """Its connection goes while it gives back; when it goes on, its own wish has come round as news."""
+    replays.insert("interrupted", 50, replays.target)
+    process, job = begun(replays, "interrupted", "--canary", "5", "--canary-wait", "100s", count=5)
+    wait_for(lambda: replays.job(job)["canary_at"], "the canaries to be out", 60)
+    with psycopg.connect(replays.pipeline.dsn) as lock:
+        lock.execute("lock table dead_letter_state in exclusive mode")
+        replays.query(
+            "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason, replay_job,"
+            " task_id) values (now(), 'interrupted', 0, 0, 'EXHAUSTED', %s, 'back')", job,
+        )  # fmt: skip
+        (pid,) = wait_for(lambda: waiting_for_lock(replays, "reprise replay"), "it to give back", 60)[0]
+        assert replays.job(job)["wish"] == "cancel"
+        for _ in range(2):  # the second begins when the first has been heard
+            beat = replays.job(job)["heartbeat_at"]
+            wait_for(lambda: replays.job(job)["heartbeat_at"] > beat, "a beat", 60)
+        replays.query("select pg_terminate_backend(%s)", pid)
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 5 and "stopped. 5 of 50 sent" in text and "came back dead" in text, text
+    assert replays.job(job)["state"] == "stopped"
 
 
 def while_locked(replays, job, application, change, begin=lambda: None):

@@ -226,7 +226,7 @@ def test_what_a_dead_terminal_left_is_marked_and_paused(replays):
 @pytest.mark.timeout(120)
 def test_what_a_failed_replay_could_not_mark_an_archiver_marks(replays):
     handler = Handler(replays, "unmarked", fails=lambda record: False)
-    replays.insert("unmarked", 100, handler.topic)
+    replays.insert("unmarked", 400, handler.topic)
     process, job = begun(replays, "unmarked", "--rate", "40", count=5)
     replays.query("alter table replay_item rename column was_came_back_at to gone")
     try:
@@ -239,7 +239,7 @@ def test_what_a_failed_replay_could_not_mark_an_archiver_marks(replays):
     row = replays.job(job)
     assert row["state"] == "failed" and "was_came_back_at" in row["outcome"]
     check_once(handler.reader, "unmarked", range(row["marked"]))
-    assert replays.states("unmarked") == {"replayed": row["marked"], "replaying": 100 - row["marked"]}
+    assert replays.states("unmarked") == {"replayed": row["marked"], "replaying": 400 - row["marked"]}
 
 
 def replay_while_away(replays, name, server):
