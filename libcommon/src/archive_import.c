@@ -108,6 +108,18 @@ static void tell(struct run *r, int64_t number, const char *why)
     r->p->bad(r->p->opaque, number, why);
 }
 
+/* Without the time there is no day for it. */
+static bool is_timeless(struct run *r, int i)
+{
+    const char *values[] = {line(r, i)};
+    PGresult *result;
+    if (rp_db_query(r->db, "SELECT $1::jsonb->>'dead_at' IS NULL", 1, values, &result, NULL) != 0)
+        return false;
+    bool timeless = PQgetvalue(result, 0, 0)[0] == 't';
+    PQclear(result);
+    return timeless;
+}
+
 /* What the database refuses as a whole is halved until it is one line. */
 static int insert_or_tell(struct run *r, int from, int n, struct rp_error *err)
 {
@@ -116,8 +128,7 @@ static int insert_or_tell(struct run *r, int from, int n, struct rp_error *err)
     if (err->cls != RP_POISON || !rp_db_alive(r->db))
         return -1;
     if (n == 1) {
-        /* Without the time there is no day for it. */
-        bool timeless = strstr(err->text, "(23514)") != NULL;
+        bool timeless = strstr(err->text, "(23514)") != NULL && is_timeless(r, from);
         tell(r, r->numbers[from], timeless ? "it has no dead_at: no dead letter" : err->text);
         return 0;
     }

@@ -88,7 +88,7 @@ const char rp_archive_json_insert[] =
     " groups AS (INSERT INTO error_group (fingerprint, task_type, error_class, message)"
     " SELECT DISTINCT ON (fingerprint) fingerprint, task_type, j->'task'->'error'->>'class',"
     "  j->'group'->>'message'"
-    " FROM mine WHERE jsonb_typeof(j->'group') = 'object' ON CONFLICT DO NOTHING)"
+    " FROM mine WHERE jsonb_typeof(j->'group') = 'object' AND fingerprint <> 0 ON CONFLICT DO NOTHING)"
     " SELECT (SELECT count(*) FROM l), (SELECT count(*) FROM added),"
     "  (SELECT count(*) FROM mine WHERE old_id IS NULL)";
 /* clang-format on */

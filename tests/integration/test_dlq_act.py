@@ -272,6 +272,26 @@ def test_bad_lines_are_told_by_their_number(make, tmp_path):
     assert "20 were there already" in other.run("import", path, code=5)
 
 
+def test_a_line_that_a_constraint_refuses_is_told_so(make, tmp_path):
+    db, other = make("constraint-from", 3), make("constraint-to")
+    path = tmp_path / "all.jsonl"
+    path.write_text(db.run("export"))
+    other.query("alter table dead_letter add constraint no_second check (record_offset % 3 <> 1)")
+    other.run("import", path, code=5)
+    assert "no_second" in other.stderr and "dead_at" not in other.stderr
+
+
+def test_a_line_without_a_fingerprint_makes_no_group(make, tmp_path):
+    """Zero stands for those that have none, whatever they died of."""
+    db, other = make("groupless-from", 1), make("groupless-to")
+    path = tmp_path / "one.jsonl"
+    line = {**json.loads(db.run("export")), "group": {"message": "gone"}}
+    path.write_text(json.dumps({k: v for k, v in line.items() if k != "fingerprint"}) + "\n")
+    other.run("import", path)
+    assert other.query("select fingerprint from dead_letter") == [(0,)]
+    assert other.query("select count(*) from error_group") == [(0,)]
+
+
 def test_a_damaged_file_gives_what_it_has(make, tmp_path):
     db, other = make("damaged-from", 3000), make("damaged-to")
     path, cut = tmp_path / "all.jsonl.gz", tmp_path / "cut.gz"
