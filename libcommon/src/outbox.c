@@ -188,12 +188,14 @@ void rp_outbox_abort(struct rp_outbox *o)
     end_batch(o);
 }
 
+void rp_outbox_forget(struct rp_outbox *o, const char *topic, int32_t partition)
+{
+    rp_lessons_forget_partition(&o->lessons, topic, partition);
+    rp_sent_forget_partition(&o->sent, topic, partition);
+}
+
 void rp_outbox_revoked(struct rp_outbox *o, const rd_kafka_topic_partition_list_t *parts)
 {
-    for (int i = 0; i < parts->cnt; i++) {
-        const char *topic = parts->elems[i].topic;
-        int32_t partition = parts->elems[i].partition;
-        rp_lessons_forget_partition(&o->lessons, topic, partition);
-        rp_sent_forget_partition(&o->sent, topic, partition);
-    }
+    for (int i = 0; i < parts->cnt; i++)
+        rp_outbox_forget(o, parts->elems[i].topic, parts->elems[i].partition);
 }

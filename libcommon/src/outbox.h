@@ -71,7 +71,9 @@ void rp_outbox_done(struct rp_outbox *o);
 void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err);
 /* Aborts the batch, without a word. */
 void rp_outbox_abort(struct rp_outbox *o);
-/* Forgets what is known of the records of partitions that go. */
+/* Forgets what is known of a partition's records. */
+void rp_outbox_forget(struct rp_outbox *o, const char *topic, int32_t partition);
+/* The same of partitions that go. */
 void rp_outbox_revoked(struct rp_outbox *o, const rd_kafka_topic_partition_list_t *parts);
 
 #endif

@@ -19,6 +19,7 @@ enum arrival {
     ARRIVAL_NONE,   /* the record is to be read on */
     ARRIVAL_DROP,   /* it comes before its time, or once more */
     ARRIVAL_RECALL, /* it lies before the committed offset: only recall it */
+    ARRIVAL_CUT,    /* to be read on, in the place of one that was cut off (the intake tells) */
 };
 
 /* `client` is the consumer; it and `positions`, which are told where reading begins, are

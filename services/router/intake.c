@@ -4,9 +4,9 @@
 #include "clock.h"
 #include "kafka.h"
 #include "log.h"
+#include "log_end.h"
 
-#define QUERY_MS 5000
-#define WAIT_MS  1000 /* before a record is looked at again that could not be judged */
+#define WAIT_MS 1000 /* before a record is looked at again that could not be judged */
 
 int intake_init(struct intake *in, const struct rp_config *config, rd_kafka_t *client,
                 const char *group, struct rp_error *err)
@@ -73,11 +73,9 @@ int intake_seek(struct intake *in, rd_kafka_topic_partition_list_t *offsets, str
 
 int intake_seek_one(struct intake *in, int32_t partition, int64_t offset, struct rp_error *err)
 {
-    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(one, in->topic, partition)->offset = offset;
-    int rc = intake_seek(in, one, err);
-    rd_kafka_topic_partition_list_destroy(one);
-    return rc;
+    if (rp_kafka_seek_one(in->client, in->topic, partition, offset, err) != 0)
+        return -1;
+    return positions_set(&in->positions, partition, offset, err);
 }
 
 int intake_postpone(struct intake *in, int32_t partition, int64_t offset, struct rp_error *err)
@@ -108,14 +106,6 @@ void intake_serve(struct intake *in)
     arrivals_serve(in->arrivals);
 }
 
-/* Where the log ends now. False: nobody answers. */
-static bool query_end(const struct intake *in, int32_t partition, int64_t *end)
-{
-    int64_t begin;
-    return rd_kafka_query_watermark_offsets(in->client, in->topic, partition, &begin, end,
-                                            QUERY_MS) == RD_KAFKA_RESP_ERR_NO_ERROR;
-}
-
 static void log_cut(const struct intake *in, const rd_kafka_message_t *m)
 {
     rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", in->topic),
@@ -129,7 +119,7 @@ static enum position_kind look(struct intake *in, const rd_kafka_message_t *m)
     int64_t end;
     enum position_kind kind = positions_look(&in->positions, m->partition, m->offset,
                                              rd_kafka_message_leader_epoch(m));
-    if (kind == POSITION_ASK && query_end(in, m->partition, &end))
+    if (kind == POSITION_ASK && rp_log_end_ask(in->client, in->topic, m->partition, &end))
         kind = end < positions_next(&in->positions, m->partition) ? POSITION_CUT : POSITION_REPEAT;
     if (kind == POSITION_REPEAT)
         positions_repeated(&in->positions, m->partition, m->offset);
@@ -153,8 +143,10 @@ int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *ou
                    : intake_seek_one(in, m->partition,
                                      positions_next(&in->positions, m->partition), err);
     }
-    if (kind == POSITION_CUT)
+    if (kind == POSITION_CUT) {
         log_cut(in, m);
+        *out = ARRIVAL_CUT;
+    }
     return positions_advance(&in->positions, m->partition, m->offset,
                              rd_kafka_message_leader_epoch(m), err);
 }
@@ -168,8 +160,9 @@ int intake_take_unread(struct intake *in, const rd_kafka_message_t *m, enum arri
         return intake_seek_one(in, m->partition, until, err);
     int64_t next = positions_next(&in->positions, m->partition);
     bool within = next > m->offset;
-    if (within && query_end(in, m->partition, &end) && end < next) {
+    if (within && rp_log_end_ask(in->client, in->topic, m->partition, &end) && end < next) {
         log_cut(in, m);
+        *out = ARRIVAL_CUT;
         within = false;
     }
     *offset = within ? next : m->offset;

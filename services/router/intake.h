@@ -47,8 +47,8 @@ void intake_serve(struct intake *in);
 /* What a record is that came. */
 RP_NODISCARD int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *out,
                              struct rp_error *err);
-/* A batch came that cannot be unpacked, and of which only the first offset is known. ARRIVAL_NONE:
- * the record at *offset cannot be read. Else it is dealt with. */
+/* A batch came that cannot be unpacked, and of which only the first offset is known. ARRIVAL_NONE
+ * and ARRIVAL_CUT: the record at *offset cannot be read. Else it is dealt with. */
 RP_NODISCARD int intake_take_unread(struct intake *in, const rd_kafka_message_t *m,
                                     enum arrival *out, int64_t *offset, struct rp_error *err);
 

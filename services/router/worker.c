@@ -214,6 +214,26 @@ static bool reach(struct router *r, int32_t partition, int64_t offset, struct rp
            (close_batch(r) && batch_reach(&r->batch, partition, offset, &err) == 0);
 }
 
+/* The log was cut: what is known of its records is of those that are gone. What the batch has of
+ * them comes first, since it may yet teach something. False: it failed, and is read again. */
+static bool forget_cut(struct router *r, int32_t partition, int64_t offset)
+{
+    struct rp_error err;
+    if (batch_reach(&r->batch, partition, offset, &err) != 0) {
+        rp_outbox_give_up(&r->outbox, &err);
+        return false;
+    }
+    bool closed = close_batch(r);
+    rp_outbox_forget(&r->outbox, r->config->topics.failed_tasks, partition);
+    return closed;
+}
+
+static bool is_read_on(struct router *r, enum arrival arrival, int32_t partition, int64_t offset)
+{
+    return arrival == ARRIVAL_NONE ||
+           (arrival == ARRIVAL_CUT && forget_cut(r, partition, offset));
+}
+
 static void handle_record(struct router *r, const rd_kafka_message_t *m)
 {
     struct rp_error err;
@@ -251,7 +271,7 @@ static void step_over(struct router *r, const rd_kafka_message_t *m, const struc
     rd_kafka_message_t unread = {.partition = m->partition};
     int rc = intake_take_unread(&r->intake, m, &arrival, &unread.offset, &err);
     must(r, rc, &err);
-    if (rc != 0 || arrival != ARRIVAL_NONE)
+    if (rc != 0 || !is_read_on(r, arrival, unread.partition, unread.offset))
         return;
     struct rp_lesson copy;
     const struct rp_lesson *lesson;
@@ -284,7 +304,7 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
             return;
         if (arrival == ARRIVAL_RECALL)
             recall(r, m);
-        else if (arrival == ARRIVAL_NONE)
+        else if (is_read_on(r, arrival, m->partition, m->offset))
             handle_record(r, m);
         return;
     }
