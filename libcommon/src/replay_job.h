@@ -78,8 +78,8 @@ RP_NODISCARD int rp_replay_job_finish(struct rp_db *db, const struct rp_replay_j
 RP_NODISCARD int rp_replay_job_rest(struct rp_db *db, const struct rp_replay_job *job,
                                     const char *state, const char *why, enum rp_replay_marks marks,
                                     struct rp_error *err);
-/* Its state under our epoch, which says how it ended: done, cancelled or stopped; "": it is somebody
- * else's. So one whose answer was lost knows what it did. */
+/* Its state under our epoch, which says how it ended: done, cancelled or stopped; "": somebody else
+ * has it. So one whose answer was lost knows what it did. */
 RP_NODISCARD int rp_replay_job_state(struct rp_db *db, struct rp_replay_job *job, char out[16],
                                      struct rp_error *err);
 

@@ -146,8 +146,8 @@ static void begin(struct jobs *jobs, const char *job, bool settle)
         rp_log(RP_LOG_INFO, settle ? "replay-settled" : "replay-begun", rp_f_str("job", job));
 }
 
-/* While the database is away nobody's heart beats. When it is back, whoever lives has as long to show
- * it as ever, before it is taken for dead. */
+/* While the database is away nobody's heart beats. When it is back, whoever lives has as long as
+ * ever to show it, before it is taken for dead. */
 static bool is_grace(const struct jobs *jobs)
 {
     return rp_mono_ms() - jobs->opened_mono_ms < GRACE_MS;
