@@ -192,7 +192,10 @@ class Pipeline:
         self.cli("topics", "apply")
         self.cli("db", "migrate")
         self.producer = Producer(
-            {"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True, "linger.ms": 1}
+            {
+                "bootstrap.servers": kafka.bootstrap, "enable.idempotence": True, "linger.ms": 1,
+                "log_level": 2,  # that a broker which a test killed is away is no news
+            }  # fmt: skip
         )
 
     def target(self, name):

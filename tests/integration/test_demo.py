@@ -4,8 +4,10 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -34,9 +36,6 @@ class Run:
 
     def __init__(self, folder, *options):
         self.folder = folder
-        folder.chmod(0o711)
-        folder.parent.chmod(0o711)
-        folder.parent.parent.chmod(0o711)
         self.process = subprocess.Popen(
             [ROOT / "deploy/local/run", "--build", BUILD, *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -71,11 +70,14 @@ class Run:
 
 
 @pytest.fixture
-def start(tmp_path):
+def start():
     runs = []
+    # Not pytest's folder, which every run of pytest shuts to the user that PostgreSQL runs as.
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="reprise-demo-"))
+    folder.chmod(0o711)
 
     def begin(*options):
-        runs.append(Run(tmp_path, *options))
+        runs.append(Run(folder, *options))
         return runs[-1]
 
     yield begin
@@ -83,6 +85,7 @@ def start(tmp_path):
         if run.process.poll() is None:
             run.process.terminate()
             run.end(60)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.timeout(240)
