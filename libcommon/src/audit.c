@@ -8,8 +8,7 @@
 
 int rp_audit_begin(struct rp_db *db, const struct rp_audit *a, int64_t *id, struct rp_error *err)
 {
-    const char *values[] = {a->actor, a->action, a->reason, a->filter, a->file,
-                            a->exported_to};
+    const char *values[] = {a->actor, a->action, a->reason, a->filter, a->file, a->exported_to};
     PGresult *result;
     if (rp_db_query(db,
                     "INSERT INTO audit (actor, action, reason, detail) VALUES ($1, $2, $3,"

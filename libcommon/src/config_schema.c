@@ -188,10 +188,9 @@ static json_t *definitions(void)
     json_t *defs = json_object();
     (void)json_object_set_new(defs, "interpolated", matching("\\$\\{"));
     (void)json_object_set_new(defs, "kafka", kafka_schema());
-    (void)json_object_set_new(
-        defs, "by_type",
-        json_pack("{s:[s, s], s:o}", "type", "object", "null", "additionalProperties",
-                  value_schema(&rp_type_keep_param)));
+    (void)json_object_set_new(defs, "by_type",
+                              json_pack("{s:[s, s], s:o}", "type", "object", "null",
+                                        "additionalProperties", value_schema(&rp_type_keep_param)));
     (void)json_object_set_new(defs, "categories", each_schema(rp_category_params));
     (void)json_object_set_new(defs, "policies", each_schema(rp_policy_params));
     (void)json_object_set_new(defs, "overrides", each_schema(rp_override_params));

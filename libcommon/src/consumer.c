@@ -99,8 +99,7 @@ static int set_defaults(rd_kafka_conf_t *conf, const struct rp_config *config,
 }
 
 static rd_kafka_conf_t *member_conf(const struct rp_config *config,
-                                    const struct rp_consumer_options *options,
-                                    struct rp_error *err)
+                                    const struct rp_consumer_options *options, struct rp_error *err)
 {
     rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_CONSUMER, err);
     if (conf == NULL)
@@ -149,8 +148,7 @@ rd_kafka_message_t *rp_consumer_poll(struct rp_consumer *c, int timeout_ms)
     return rd_kafka_consumer_poll(c->rk, timeout_ms);
 }
 
-int rp_consumer_fail(struct rp_consumer *c, const rd_kafka_message_t *message,
-                     struct rp_error *err)
+int rp_consumer_fail(struct rp_consumer *c, const rd_kafka_message_t *message, struct rp_error *err)
 {
     char text[256];
     if (message->err != RD_KAFKA_RESP_ERR__FATAL)

@@ -11,7 +11,8 @@
  *   REPRISE_CRASH_POINT=N:M:S    stands still instead, until SIGCONT
  *
  * bin/crash_points prints the list below: number, name, and who comes there. For each kind of those
- * there is a test that dies at every one of its points. A number is never used for something else. */
+ * there is a test that dies at every one of its points. A number is never used for something else.
+ */
 #define RP_CRASH_POINTS(POINT)                                                                     \
     /* Publishing: the router, the delayer and replay. */                                          \
     POINT(1, init_before, "router delayer replay")                                                 \

@@ -313,8 +313,8 @@ bool rp_db_contended(const struct rp_db *db)
            strcmp(db->sqlstate, "40001") == 0;
 }
 
-/* Features, catalogs and schemas that are not there; syntax, names and permissions; the server's own
- * faults. */
+/* Features, catalogs and schemas that are not there; syntax, names and permissions; the server's
+ * own faults. */
 int rp_db_needs_mending(const struct rp_db *db, struct rp_error *err)
 {
     static const char *const classes[] = {"0A", "3D", "3F", "42", "XX"};

@@ -12,7 +12,7 @@
       "of this task type; * and ? are wildcards, a,b is either")                                   \
     X(CATEGORY, "category", "category", "NAME", NAME, "category", true,                            \
       "of this category, for example TIMEOUT")                                                     \
-    X(CLASS, "class", "class", "CLASS", NAME, "error_class", true,                                \
+    X(CLASS, "class", "class", "CLASS", NAME, "error_class", true,                                 \
       "failed with this error class, for example *Timeout*")                                       \
     X(MESSAGE, "message", "message", "TEXT", TEXT, "error_message", false,                         \
       "with this in the error's message; ~REGEX: matching it")                                     \

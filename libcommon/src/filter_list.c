@@ -62,8 +62,8 @@ static bool has_places(const struct rp_filter *f)
 {
     bool some = false;
     for (int i = 0; i < RP_N_FIELDS; i++)
-        some = some || (i != RP_FIELD_DEAD_AT &&
-                        rp_filter_node_names(&f->root, (enum rp_filter_field)i));
+        some = some ||
+               (i != RP_FIELD_DEAD_AT && rp_filter_node_names(&f->root, (enum rp_filter_field)i));
     return some && rp_filter_countable(f);
 }
 

@@ -88,7 +88,8 @@ void rp_inquiry_ask(struct rp_inquiry *q, const rd_kafka_topic_partition_list_t 
         return;
     if (q->failed)
         change_client(q);
-    rp_kafka_ask_offsets(q->own != NULL ? q->own : q->client, q->group, parts, REQUEST_MS, q->queue);
+    rp_kafka_ask_offsets(q->own != NULL ? q->own : q->client, q->group, parts, REQUEST_MS,
+                         q->queue);
     q->under_way = true;
     q->epoch = epoch;
 }

@@ -116,8 +116,7 @@ static jv rounded_array(jv array)
 static jv rounded_object(jv object)
 {
     jv all = jv_object();
-    jv_object_foreach(object, key, value)
-        all = jv_object_set(all, key, rounded(value));
+    jv_object_foreach(object, key, value) all = jv_object_set(all, key, rounded(value));
     jv_free(object);
     return all;
 }

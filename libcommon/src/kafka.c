@@ -224,8 +224,8 @@ static enum rp_error_code code_of(rd_kafka_resp_err_t code)
 
 int rp_kafka_fail(struct rp_error *err, rd_kafka_resp_err_t code, const char *doing)
 {
-    return rp_fail(err, code_of(code), class_of(code), "%s: %s (%s)", doing,
-                   rd_kafka_err2str(code), rd_kafka_err2name(code));
+    return rp_fail(err, code_of(code), class_of(code), "%s: %s (%s)", doing, rd_kafka_err2str(code),
+                   rd_kafka_err2name(code));
 }
 
 int rp_kafka_fail_error(struct rp_error *err, rd_kafka_error_t *error, const char *doing)

@@ -50,12 +50,12 @@ RP_NODISCARD int rp_kafka_seek(rd_kafka_t *consumer, rd_kafka_topic_partition_li
 RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition,
                                    int64_t offset, struct rp_error *err);
 
-/* Makes a client for questions about a group's offsets: a consumer of the group that never joins it,
- * since librdkafka (2.14) crashes where a client that is no consumer asks a broker that is not the
- * group's coordinator any more. It remembers the coordinator for as long as it is asked for, and
- * waits for that broker even where it was dropped and made anew meanwhile, since the cluster was
- * without it for a while: for ever. So a question that was not answered wants another client. The
- * caller's to destroy. */
+/* Makes a client for questions about a group's offsets: a consumer of the group that never joins
+ * it, since librdkafka (2.14) crashes where a client that is no consumer asks a broker that is not
+ * the group's coordinator any more. It remembers the coordinator for as long as it is asked for,
+ * and waits for that broker even where it was dropped and made anew meanwhile, since the cluster
+ * was without it for a while: for ever. So a question that was not answered wants another client.
+ * The caller's to destroy. */
 RP_NODISCARD int rp_kafka_new_group_client(const struct rp_config *config, const char *group,
                                            rd_kafka_t **out, struct rp_error *err);
 

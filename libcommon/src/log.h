@@ -39,7 +39,7 @@ static inline struct rp_field rp_f_str(const char *key, const char *s)
 
 /* rp_log(RP_LOG_WARN, "target-missing", rp_f_str("topic", t), rp_f_int("offset", o)) */
 #define rp_log(level, event, ...)                                                                  \
-    rp_log_fields(level, event, (struct rp_field[]){__VA_ARGS__ __VA_OPT__(, ) {0}})
+    rp_log_fields(level, event, (struct rp_field[]){__VA_ARGS__ __VA_OPT__(, ){0}})
 /* `fields` ends with a field whose key is NULL. */
 void rp_log_fields(enum rp_log_level level, const char *event, const struct rp_field *fields);
 

@@ -33,8 +33,8 @@ struct rp_family *rp_metrics_family(struct rp_metrics *m, enum rp_metric_type ty
 /* The series of these label values, one per label, in their order. Never NULL. */
 struct rp_series *rp_family_series(struct rp_family *f, const struct rp_bytes *values);
 
-void rp_series_add(struct rp_series *s, double n);   /* counter or gauge */
-void rp_series_set(struct rp_series *s, double n);   /* gauge */
+void rp_series_add(struct rp_series *s, double n);         /* counter or gauge */
+void rp_series_set(struct rp_series *s, double n);         /* gauge */
 void rp_series_observe(struct rp_series *s, double value); /* histogram */
 double rp_series_value(struct rp_series *s); /* counter or gauge; a histogram's count */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Any number will do, as long as nobody else who uses the database takes it. */
-#define LOCK "SELECT pg_advisory_lock(hashtext('reprise: migrate'))"
+#define LOCK   "SELECT pg_advisory_lock(hashtext('reprise: migrate'))"
 #define UNLOCK "SELECT pg_advisory_unlock(hashtext('reprise: migrate'))"
 
 static int query_int(struct rp_db *db, const char *sql, int *out, struct rp_error *err)

@@ -59,8 +59,8 @@ void rp_outbox_open(struct rp_outbox *o);
  * has waited for acknowledgements, and what is in it is late. */
 bool rp_outbox_full(const struct rp_outbox *o);
 
-/* Takes a record into the batch, which must not be full, and sends what follows from it, unless that
- * is out already (an empty topic: nothing follows). One that there is a lesson about must come
+/* Takes a record into the batch, which must not be full, and sends what follows from it, unless
+ * that is out already (an empty topic: nothing follows). One that there is a lesson about must come
  * first, and closes the batch. After a failure call rp_outbox_failed. */
 RP_NODISCARD int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition,
                                 int64_t offset, struct rp_outgoing *out, struct rp_error *err);

@@ -24,8 +24,7 @@ RP_NODISCARD int rp_target_headers(const struct rp_passage *passage,
 
 /* The headers of a record in a tier. */
 RP_NODISCARD int rp_tier_headers(const struct rp_passage *passage, struct rp_arena *arena,
-                                 const struct rp_header **out, size_t *out_n,
-                                 struct rp_error *err);
+                                 const struct rp_header **out, size_t *out_n, struct rp_error *err);
 
 /* Reads a tier record's headers. What is missing or cannot be read is null, 0 or RP_NO_TIME. */
 void rp_passage_read(const struct rp_header *headers, size_t n, struct rp_passage *out);

@@ -17,7 +17,8 @@ rd_kafka_topic_partition_list_t *rp_replay_cursor_at(const struct rp_config *con
                                                      const char *stamp);
 
 /* The number of the next item to send; -1 where the group has none. Waits until no transaction is
- * under way that could move it: fence its producer before. RETRIABLE when the brokers do not say. */
+ * under way that could move it: fence its producer before. RETRIABLE when the brokers do not say.
+ */
 RP_NODISCARD int rp_replay_cursor_read(const struct rp_config *config, const char *job,
                                        const char *stamp, int64_t *out_next, struct rp_error *err);
 

@@ -91,7 +91,8 @@ int rp_replay_job_claim(struct rp_db *db, const char *id, const char *runner, bo
             "  OR heartbeat_at < clock_timestamp() - " DEAD_AFTER ")"
             " AND NOT ($3::boolean AND detached AND state IN ('planned', 'running')"
             "  AND wish = 'run')"
-            " RETURNING " POSITION ", options, (extract(epoch FROM created_at) * 1000000)::bigint, state",
+            " RETURNING " POSITION
+            ", options, (extract(epoch FROM created_at) * 1000000)::bigint, state",
             3, values, &result, err) != 0)
         return -1;
     bool claimed = PQntuples(result) > 0;
@@ -267,9 +268,8 @@ int rp_replay_job_state(struct rp_db *db, struct rp_replay_job *job, char out[16
     char epoch[RP_UNIT_TEXT];
     const char *values[] = {job->id, rp_format_int(job->epoch, epoch)};
     PGresult *result;
-    if (rp_db_query(db,
-                    "SELECT " POSITION ", state FROM replay_job WHERE job = $1 AND epoch = $2", 2,
-                    values, &result, err) != 0)
+    if (rp_db_query(db, "SELECT " POSITION ", state FROM replay_job WHERE job = $1 AND epoch = $2",
+                    2, values, &result, err) != 0)
         return -1;
     bool ours = PQntuples(result) > 0;
     if (ours)

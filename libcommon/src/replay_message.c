@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #include "codec.h"
 #include "record_size.h"
 #include "registry.h"

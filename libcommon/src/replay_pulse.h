@@ -11,8 +11,8 @@ struct rp_replay_pulse;
 enum rp_replay_wish { RP_REPLAY_RUN, RP_REPLAY_PAUSE, RP_REPLAY_CANCEL };
 
 struct rp_replay_news {
-    bool known; /* the rest was read at least once */
-    bool lost;  /* the job has another runner now, or has ended */
+    bool known;              /* the rest was read at least once */
+    bool lost;               /* the job has another runner now, or has ended */
     struct rp_error trouble; /* of the last look, where waiting does not mend it; or RP_OK */
     enum rp_replay_wish wish;
     double rate;           /* tasks/s; 0: no limit */

@@ -22,10 +22,11 @@
     X(detail)                                                                                      \
     X(category)                                                                                    \
     X(policy)                                                                                      \
-    X(attempts) X(task_id) X(task_type) X(target) X(task_key) X(payload) X(header_keys)            \
-        X(header_values) X(attempt) X(error_class) X(error_message) X(error_category)              \
-            X(cause_classes) X(cause_messages) X(source) X(first_failed_at) X(failed_at) X(raw)    \
-                X(record) X(record_key)
+    X(attempts)                                                                                    \
+    X(task_id) X(task_type) X(target) X(task_key) X(payload) X(header_keys) X(header_values)       \
+        X(attempt) X(error_class) X(error_message) X(error_category) X(cause_classes)              \
+            X(cause_messages) X(source) X(first_failed_at) X(failed_at) X(raw) X(record)           \
+                X(record_key)
 
 #define AS_ENUM(name)   C_##name,
 #define AS_COLUMN(name) ", d." #name

@@ -42,7 +42,7 @@ struct runner {
     struct rp_pace pace;
     int64_t wait_ms, again_mono_ms; /* after a failure */
     struct rp_error trouble;
-    struct rp_error failure;     /* the job fails of it, once it is settled; RP_OK: none */
+    struct rp_error failure;      /* the job fails of it, once it is settled; RP_OK: none */
     int64_t settle_until_mono_ms; /* 0: no limit */
     const char *what;
     int64_t shown_mono_ms;
@@ -300,8 +300,7 @@ static int heed_verdict(struct runner *r, bool *hold, struct rp_error *err)
         .came_back = r->news.came_back,
         .canary_age_ms = r->news.canary_age_ms,
     };
-    enum rp_replay_verdict verdict =
-        rp_replay_judge(&r->job.options, &standing, why, sizeof why);
+    enum rp_replay_verdict verdict = rp_replay_judge(&r->job.options, &standing, why, sizeof why);
     *hold = verdict == RP_REPLAY_HOLD;
     if (verdict == RP_REPLAY_STOP)
         return stop_job(r, why, err);
@@ -420,9 +419,7 @@ static void take_failure(struct runner *r, struct rp_error *err)
 static void let_go(struct runner *r)
 {
     struct rp_error err;
-    const char *state = r->run->settle          ? NULL
-                        : r->run->pause_on_stop ? "paused"
-                                                : "running";
+    const char *state = r->run->settle ? NULL : r->run->pause_on_stop ? "paused" : "running";
     if (r->failure.code != RP_OK)
         (void)leave(r, "failed", r->failure.text, RP_REPLAY_FAILED);
     else if (r->ready && state != NULL && rest(r, state, NULL, RP_REPLAY_LET_GO, &err) == 0)

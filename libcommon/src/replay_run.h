@@ -17,9 +17,9 @@ enum rp_replay_end {
     RP_REPLAY_CANCELLED, /* the same; what was not sent is given back */
     RP_REPLAY_STOPPED,   /* too much came back dead; what was not sent is given back */
     RP_REPLAY_LET_GO,    /* *stop was set */
-    RP_REPLAY_LEFT,      /* the same, but PostgreSQL did not take it down: it looks abandoned soon */
-    RP_REPLAY_LOST,      /* somebody else has it now */
-    RP_REPLAY_FAILED,    /* `err` says why; it can be resumed or cancelled */
+    RP_REPLAY_LEFT,   /* the same, but PostgreSQL did not take it down: it looks abandoned soon */
+    RP_REPLAY_LOST,   /* somebody else has it now */
+    RP_REPLAY_FAILED, /* `err` says why; it can be resumed or cancelled */
 };
 
 struct rp_replay_progress {
@@ -49,7 +49,8 @@ struct rp_replay_run {
 
 struct rp_replay_result {
     enum rp_replay_end end;
-    bool unmarked; /* what was sent may not all be marked: an archiver does so, or the next runner */
+    bool
+        unmarked; /* what was sent may not all be marked: an archiver does so, or the next runner */
     int64_t total, came_back;
     int64_t done, refused; /* by the marks: where they may be behind, at least so many */
 };

@@ -202,9 +202,8 @@ static enum rp_published publish(struct rp_replay_sender *s, int64_t end, struct
  * settled all the same. */
 static int make_maker(struct rp_replay_sender *s, struct rp_error *err)
 {
-    if (s->maker != NULL ||
-        rp_replay_maker_new(&s->config, &s->job->options, s->job->id, s->client, &s->maker, err) ==
-            0)
+    if (s->maker != NULL || rp_replay_maker_new(&s->config, &s->job->options, s->job->id, s->client,
+                                                &s->maker, err) == 0)
         return 0;
     if (err->cls == RP_POISON)
         err->cls = RP_FATAL; /* no item is to blame for it */

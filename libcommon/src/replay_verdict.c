@@ -42,6 +42,5 @@ enum rp_replay_verdict rp_replay_judge(const struct rp_replay_options *o,
         return RP_REPLAY_SEND;
     if (o->stop_if_dead >= 0 && out >= SHARE_OF_LEAST && over_share(s, o->stop_if_dead, out))
         return stop(s, "tasks", why, size);
-    return o->canary > 0 && s->next <= o->canary ? judge_canaries(o, s, why, size)
-                                                 : RP_REPLAY_SEND;
+    return o->canary > 0 && s->next <= o->canary ? judge_canaries(o, s, why, size) : RP_REPLAY_SEND;
 }

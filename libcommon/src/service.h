@@ -22,12 +22,12 @@ struct rp_service;
 struct rp_worker {
     const struct rp_config *config;
     struct rp_metrics *metrics;
-    int index;                       /* 0 .. workers - 1 */
-    char instance[96];               /* "<instance>-<index>", unique among live processes */
-    const atomic_bool *stop;         /* set: stop intake, drain, return */
+    int index;               /* 0 .. workers - 1 */
+    char instance[96];       /* "<instance>-<index>", unique among live processes */
+    const atomic_bool *stop; /* set: stop intake, drain, return */
     _Atomic(struct rp_policies *) new_policies; /* the mailbox of rp_worker_policies */
     struct rp_policies *policies;
-    atomic_bool ready;               /* set by the worker: it has its partitions and serves */
+    atomic_bool ready; /* set by the worker: it has its partitions and serves */
 };
 
 /* The policies in force; call once a batch, since a reload replaces them. */

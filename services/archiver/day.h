@@ -18,13 +18,12 @@ void day_text(int64_t day, char out[DAY_TEXT_SIZE]);
  * of the decision, if it makes sense, else that of its record, else now.
  *
  * What makes sense is younger than `keep_ms`, else retention would drop it before anybody has seen
- * it, and not in the future, but for a day of skew between clocks: a day far ahead would be kept for
- * as long. So a clock that is wrong, or a record that was forged, neither hides a dead letter nor
- * makes partitions in the year 9999, and there is no need for a default partition (which would stand
- * in the way of dropping and adding days). Within those bounds the time depends on the record alone:
- * read again after its offset was lost, it meets its own primary key. */
-int64_t day_dead_at(int64_t decided_at_ms, int64_t recorded_at_ms, int64_t now_ms,
-                    int64_t keep_ms);
+ * it, and not in the future, but for a day of skew between clocks: a day far ahead would be kept
+ * for as long. So a clock that is wrong, or a record that was forged, neither hides a dead letter
+ * nor makes partitions in the year 9999, and there is no need for a default partition (which would
+ * stand in the way of dropping and adding days). Within those bounds the time depends on the record
+ * alone: read again after its offset was lost, it meets its own primary key. */
+int64_t day_dead_at(int64_t decided_at_ms, int64_t recorded_at_ms, int64_t now_ms, int64_t keep_ms);
 
 /* The last moment at or before `now_ms` that the schedule names (a minute of the day). */
 int64_t day_scheduled(int64_t now_ms, int minute);

@@ -21,9 +21,9 @@
 #define DEAD_AFTER_S "15"
 #define GRACE_MS     INT64_C(15000)
 
-/* What nobody runs, though somebody should: what was handed over; of the others, those of which what
- * was sent may not all be marked (their runner died, or let go of them in the middle); and what is
- * to be cancelled. The third column: its runner did not let go of it, and may be alive. */
+/* What nobody runs, though somebody should: what was handed over; of the others, those of which
+ * what was sent may not all be marked (their runner died, or let go of them in the middle); and
+ * what is to be cancelled. The third column: its runner did not let go of it, and may be alive. */
 static const char look_sql[] =
     "SELECT job, NOT is_ours, NOT is_ours AND heartbeat_at > to_timestamp(0)"
     " FROM replay_job, LATERAL (VALUES"
@@ -50,7 +50,7 @@ struct jobs {
     atomic_bool stop;
     struct slot slots[AT_ONCE];
     int64_t opened_mono_ms; /* when the connection was */
-    int64_t full_mono_ms; /* when it was last said that a replay waits for a slot; 0: never */
+    int64_t full_mono_ms;   /* when it was last said that a replay waits for a slot; 0: never */
 };
 
 static const char *end_name(enum rp_replay_end end)

@@ -13,7 +13,7 @@ struct part {
     int64_t position;         /* all below is in the batch or committed */
     int64_t end;              /* the log's end, where the consumer last met it */
     int64_t claim_mono_ms;    /* not to be claimed before */
-    bool claimed; /* the epoch is ours, as far as we know */
+    bool claimed;             /* the epoch is ours, as far as we know */
     bool live, paused;
     struct rp_series *lag;
 };

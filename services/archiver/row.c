@@ -9,13 +9,13 @@
 
 #define COLUMNS(X)                                                                                 \
     X(dead_at)                                                                                     \
-    X(record_topic) X(record_partition) X(record_offset) X(record_key) X(reason) X(detail)         \
-        X(category) X(policy) X(attempts) X(decided_at) X(source_topic) X(source_partition)        \
-            X(source_offset) X(task_id) X(task_type) X(target) X(task_key) X(payload)              \
-                X(header_keys) X(header_values) X(attempt) X(error_class) X(error_message)         \
-                    X(error_category) X(cause_classes) X(cause_messages) X(source)                 \
-                        X(first_failed_at) X(failed_at) X(raw) X(altered) X(record) X(fingerprint) \
-                            X(replay_job) X(masked)
+    X(record_topic)                                                                                \
+    X(record_partition) X(record_offset) X(record_key) X(reason) X(detail) X(category) X(policy)   \
+        X(attempts) X(decided_at) X(source_topic) X(source_partition) X(source_offset) X(task_id)  \
+            X(task_type) X(target) X(task_key) X(payload) X(header_keys) X(header_values)          \
+                X(attempt) X(error_class) X(error_message) X(error_category) X(cause_classes)      \
+                    X(cause_messages) X(source) X(first_failed_at) X(failed_at) X(raw) X(altered)  \
+                        X(record) X(fingerprint) X(replay_job) X(masked)
 
 #define AS_ENUM(name) C_##name,
 #define AS_NAME(name) #name,

@@ -88,8 +88,7 @@ static const char *first_hour(const PGresult *rows)
     const char *first = "";
     for (int i = 0; i < PQntuples(rows); i++) {
         const char *hour = PQgetvalue(rows, i, FIRST_HOUR); /* "" where it is null */
-        if (*hour != '\0' &&
-            (*first == '\0' || strtoll(hour, NULL, 10) < strtoll(first, NULL, 10)))
+        if (*hour != '\0' && (*first == '\0' || strtoll(hour, NULL, 10) < strtoll(first, NULL, 10)))
             first = hour;
     }
     return first;

@@ -41,7 +41,8 @@ int topic_id_query(rd_kafka_t *rk, const char *topic, char out[TOPIC_ID_SIZE], s
         failed = rp_fail(err, RP_E_KAFKA, RP_FATAL, "%s", text);
     if (failed == 0) {
         rd_kafka_DescribeTopics(rk, topics, options, queue);
-        rd_kafka_event_t *event = rd_kafka_queue_poll(queue, -1); /* the request's own time ends it */
+        rd_kafka_event_t *event =
+            rd_kafka_queue_poll(queue, -1); /* the request's own time ends it */
         failed = read_answer(event, out, err);
         rd_kafka_event_destroy(event);
     }

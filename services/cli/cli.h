@@ -55,8 +55,8 @@ struct cli_args {
 struct cli_command {
     const char *group, *name; /* "policy" "explain"; group NULL: a command of its own ("fail") */
     const char *positional;   /* as in the synopsis: "JOB RATE"; "[FILE]": or none; NULL: none */
-    const char *summary;                     /* one line */
-    const char *about;                       /* paragraphs for --help; may be NULL */
+    const char *summary;      /* one line */
+    const char *about;        /* paragraphs for --help; may be NULL */
     const struct cli_option *options;        /* NULL: none */
     bool hidden;                             /* is for the build, and shown nowhere */
     int (*run)(const struct cli_args *args); /* returns an exit code */

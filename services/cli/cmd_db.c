@@ -108,10 +108,9 @@ const struct cli_command cmd_db_migrate = {
     .group = "db",
     .name = "migrate",
     .summary = "Brings the database's schema up to date.",
-    .about =
-        "Applies the migrations that the database has not had, each in a transaction of its\n"
-        "own. Two at once are fine: the second waits and finds nothing to do. The database\n"
-        "must be there (createdb makes one) and in UTF-8.",
+    .about = "Applies the migrations that the database has not had, each in a transaction of its\n"
+             "own. Two at once are fine: the second waits and finds nothing to do. The database\n"
+             "must be there (createdb makes one) and in UTF-8.",
     .run = run_migrate,
 };
 
@@ -119,8 +118,7 @@ const struct cli_command cmd_db_check = {
     .group = "db",
     .name = "check",
     .summary = "Says what the database lacks.",
-    .about =
-        "Says which migrations are missing, and whether there are partitions for the coming\n"
-        "days. Exits with 3 when something is missing.",
+    .about = "Says which migrations are missing, and whether there are partitions for the coming\n"
+             "days. Exits with 3 when something is missing.",
     .run = run_check,
 };

@@ -114,8 +114,8 @@ static void add_question(struct dlq *d, const struct cursor *cursor, int64_t lim
 {
     bool begun = cursor->time[0] != '\0';
     rp_query_add(q, "SELECT ");
-    rp_query_add(q, d->form == DLQ_FORM_JSON ? rp_archive_json
-                                             : columns(d->form, term_width(stdout)));
+    rp_query_add(q,
+                 d->form == DLQ_FORM_JSON ? rp_archive_json : columns(d->form, term_width(stdout)));
     rp_query_add(q, payload && d->form != DLQ_FORM_JSON ? ", d.payload, " CURSOR
                                                         : ", NULL::bytea, " CURSOR);
     rp_query_add(q, " FROM (");

@@ -81,11 +81,11 @@ static enum situation situation(struct jobs *j)
 {
     int code;
     PGresult *r = jobs_ask(j,
-                          "SELECT CASE WHEN finished_at IS NOT NULL THEN 3 WHEN " ALIVE
-                          " THEN 0 WHEN state IN ('paused', 'failed') AND wish = 'pause'"
-                          "  AND heartbeat_at IS NULL THEN 2 ELSE 1 END"
-                          " FROM replay_job WHERE job = $1",
-                          &code);
+                           "SELECT CASE WHEN finished_at IS NOT NULL THEN 3 WHEN " ALIVE
+                           " THEN 0 WHEN state IN ('paused', 'failed') AND wish = 'pause'"
+                           "  AND heartbeat_at IS NULL THEN 2 ELSE 1 END"
+                           " FROM replay_job WHERE job = $1",
+                           &code);
     enum situation s = r == NULL ? S_UNKNOWN : (enum situation)(PQgetvalue(r, 0, 0)[0] - '0');
     PQclear(r);
     return s;
@@ -95,9 +95,9 @@ static int print_state(struct jobs *j)
 {
     int code;
     PGresult *r = jobs_ask(j,
-                          "SELECT format('Replay %s: %s. %s of %s sent, %s refused.', job, " STATE
-                          ", marked - refused, total, refused) FROM replay_job WHERE job = $1",
-                          &code);
+                           "SELECT format('Replay %s: %s. %s of %s sent, %s refused.', job, " STATE
+                           ", marked - refused, total, refused) FROM replay_job WHERE job = $1",
+                           &code);
     if (r == NULL)
         return code;
     (void)printf("%s\n", PQgetvalue(r, 0, 0));
@@ -160,9 +160,9 @@ static int resume_job(struct jobs *j)
         return CLI_USAGE;
     }
     PGresult *r = jobs_ask(j,
-                          "SELECT detached, wish = 'cancel' AND finished_at IS NULL"
-                          " FROM replay_job WHERE job = $1",
-                          &code);
+                           "SELECT detached, wish = 'cancel' AND finished_at IS NULL"
+                           " FROM replay_job WHERE job = $1",
+                           &code);
     if (r == NULL)
         return code;
     bool detached = detach || (PQgetvalue(r, 0, 0)[0] == 't' && !here);
@@ -224,11 +224,12 @@ static int run_rate(const struct cli_args *args)
         .name = "as", .value = "NAME", .help = "who, for the audit (default: the system's user)"   \
     }
 
-
 #define WISHED                                                                                     \
-    "Waits until it is done: by the runner of the replay, or, where it has none, here, by marking\n" \
-    "what was sent. Exit codes: 0 it is done; 4 there is no such replay, or it has ended; 5 it is\n" \
-    "wished, and not done yet, since the runner takes its time or the brokers are away: an\n"        \
+    "Waits until it is done: by the runner of the replay, or, where it has none, here, by "        \
+    "marking\n"                                                                                    \
+    "what was sent. Exit codes: 0 it is done; 4 there is no such replay, or it has ended; 5 it "   \
+    "is\n"                                                                                         \
+    "wished, and not done yet, since the runner takes its time or the brokers are away: an\n"      \
     "archiver does it, or the same command again; 1 it failed; 2 usage."
 
 static const struct cli_option wish_options[] = {WHO, {0}};

@@ -104,12 +104,12 @@ static void print_success(struct jobs *j)
     int code;
     PGresult *r =
         jobs_ask(j,
-                "SELECT w, sent, back, greatest(0, ceil(extract(epoch FROM until - now())))"
-                "::bigint FROM (SELECT (options->>'success_within_ms')::bigint AS w,"
-                " marked - refused AS sent, " CAME_BACK " AS back,"
-                " coalesce(finished_at, now()) + (options->>'success_within_ms')::bigint"
-                "  * interval '1 ms' AS until FROM replay_job AS j WHERE job = $1) AS x",
-                &code);
+                 "SELECT w, sent, back, greatest(0, ceil(extract(epoch FROM until - now())))"
+                 "::bigint FROM (SELECT (options->>'success_within_ms')::bigint AS w,"
+                 " marked - refused AS sent, " CAME_BACK " AS back,"
+                 " coalesce(finished_at, now()) + (options->>'success_within_ms')::bigint"
+                 "  * interval '1 ms' AS until FROM replay_job AS j WHERE job = $1) AS x",
+                 &code);
     if (r == NULL)
         return;
     int64_t within = strtoll(PQgetvalue(r, 0, 0), NULL, 10);

@@ -21,14 +21,14 @@ struct topic_setting {
 #define TOPIC_MAX_PLANS    (RP_MAX_TIERS + 2)
 
 struct topic_plan {
-    const char *topic; /* the configuration's */
+    const char *topic;        /* the configuration's */
     int partitions, replicas; /* what a new topic gets */
     struct topic_setting settings[TOPIC_MAX_SETTINGS];
     size_t n;
 };
 
 /* Headers that the router puts in front of what came from failed-tasks, at most. */
-#define TOPIC_TIER_ROOM        (64 * 1024)
+#define TOPIC_TIER_ROOM (64 * 1024)
 /* A dead letter wraps the task, or the bytes that could not be read, in a record of its own. */
 #define TOPIC_DEAD_LETTER_ROOM (128 * 1024)
 

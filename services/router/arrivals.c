@@ -21,7 +21,7 @@ struct arriving {
     int64_t first;   /* where the recall began; -1: not known yet */
     int64_t records; /* recalled, and */
     size_t bytes;    /* their bytes, since it began anew or the log was found to end too soon */
-    bool nearer;           /* it began anew, with what the bytes allow */
+    bool nearer;     /* it began anew, with what the bytes allow */
     struct rp_log_end end; /* where it comes before `until` */
 };
 
@@ -108,8 +108,7 @@ int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_e
 
 int arrivals_again(struct arrivals *a, int32_t partition, struct rp_error *err)
 {
-    const struct arriving item = {
-        .partition = partition, .found = true, .until = -1, .first = -1};
+    const struct arriving item = {.partition = partition, .found = true, .until = -1, .first = -1};
     return add(a, &item, err);
 }
 

@@ -50,7 +50,8 @@ void guard_free(struct guard *g)
 
 static XXH128_hash_t identity(const struct guard_event *e)
 {
-    uint64_t seed = e->replay_id.data == NULL ? 0 : XXH3_64bits(e->replay_id.data, e->replay_id.len);
+    uint64_t seed =
+        e->replay_id.data == NULL ? 0 : XXH3_64bits(e->replay_id.data, e->replay_id.len);
     return XXH3_128bits_withSeed(e->task_id.data, e->task_id.len, seed);
 }
 
@@ -115,8 +116,8 @@ enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int
         *out_attempt = again->counted;
     } else {
         *out_attempt = count(n, e);
-        n->past[n->n_past++ % PAST] = (struct seen){e->failed_at_ms, e->offset, e->partition,
-                                                    e->attempt, *out_attempt};
+        n->past[n->n_past++ % PAST] =
+            (struct seen){e->failed_at_ms, e->offset, e->partition, e->attempt, *out_attempt};
     }
     return *out_attempt == e->attempt ? GUARD_NEW : GUARD_LOOP;
 }

@@ -117,8 +117,8 @@ static void log_cut(const struct intake *in, const rd_kafka_message_t *m)
 static enum position_kind look(struct intake *in, const rd_kafka_message_t *m)
 {
     int64_t end;
-    enum position_kind kind = positions_look(&in->positions, m->partition, m->offset,
-                                             rd_kafka_message_leader_epoch(m));
+    enum position_kind kind =
+        positions_look(&in->positions, m->partition, m->offset, rd_kafka_message_leader_epoch(m));
     if (kind == POSITION_ASK && rp_log_end_ask(in->client, in->topic, m->partition, &end))
         kind = end < positions_next(&in->positions, m->partition) ? POSITION_CUT : POSITION_REPEAT;
     if (kind == POSITION_REPEAT)
@@ -140,8 +140,8 @@ int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *ou
         /* With no answer it goes to where it was; from a log that was cut it comes back here. */
         return kind == POSITION_REPEAT
                    ? 0
-                   : intake_seek_one(in, m->partition,
-                                     positions_next(&in->positions, m->partition), err);
+                   : intake_seek_one(in, m->partition, positions_next(&in->positions, m->partition),
+                                     err);
     }
     if (kind == POSITION_CUT) {
         log_cut(in, m);

@@ -12,11 +12,11 @@ void router_metrics_init(struct router_metrics *m, struct rp_metrics *metrics)
         rp_metrics_family(metrics, RP_COUNTER, "reprise_router_loops_total",
                           "Events whose handler did not hand the attempt back", "", 1, NULL, 0),
         NULL);
-    m->transactions = rp_family_series(
-        rp_metrics_family(metrics, RP_HISTOGRAM, "reprise_router_commit_seconds",
-                          "From the end of a batch to its commit", "", 1, rp_seconds_bounds,
-                          rp_n_seconds_bounds),
-        NULL);
+    m->transactions =
+        rp_family_series(rp_metrics_family(metrics, RP_HISTOGRAM, "reprise_router_commit_seconds",
+                                           "From the end of a batch to its commit", "", 1,
+                                           rp_seconds_bounds, rp_n_seconds_bounds),
+                         NULL);
     m->failures = rp_family_series(
         rp_metrics_family(metrics, RP_COUNTER, "reprise_router_failed_batches_total",
                           "Batches that were aborted and read again", "", 1, NULL, 0),

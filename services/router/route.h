@@ -9,8 +9,9 @@
 #include "publisher.h"
 #include "targets.h"
 
-/* What becomes of one record of failed-tasks: decode, guard, classify, match, decide, and the record
- * that follows from it. Sends nothing. What it asks from outside comes in through the context. */
+/* What becomes of one record of failed-tasks: decode, guard, classify, match, decide, and the
+ * record that follows from it. Sends nothing. What it asks from outside comes in through the
+ * context. */
 
 struct route_context {
     const struct rp_config *config;
@@ -19,8 +20,8 @@ struct route_context {
     struct guard *guard; /* NULL: off */
     struct rp_targets *targets;
     struct rp_rng rng;
-    struct rp_arena arena;  /* of the record at hand */
-    struct rp_buf letter;   /* of the dead letter at hand */
+    struct rp_arena arena; /* of the record at hand */
+    struct rp_buf letter;  /* of the dead letter at hand */
 };
 
 struct route_record {
@@ -32,23 +33,24 @@ struct route_record {
     int64_t offset;
     int64_t append_ms; /* RP_NO_TIME: unknown */
     int64_t now_ms;
-    const struct rp_lesson *lesson; /* what an earlier try to send its consequence taught; or NULL */
+    const struct rp_lesson
+        *lesson; /* what an earlier try to send its consequence taught; or NULL */
 };
 
 enum route_kind { ROUTE_RETRY, ROUTE_DIRECT, ROUTE_FALLBACK, ROUTE_DEAD, ROUTE_REPEAT };
 
 struct route {
     enum route_kind kind;
-    enum rp_reason reason; /* of ROUTE_DEAD and ROUTE_FALLBACK */
-    bool looped;           /* the guard counted the attempt on */
+    enum rp_reason reason;              /* of ROUTE_DEAD and ROUTE_FALLBACK */
+    bool looped;                        /* the guard counted the attempt on */
     struct rp_bytes task_id, task_type; /* null where nothing could be decoded */
     int32_t attempt;                    /* executions so far */
     const char *why;                    /* for the log; in the arena or static */
     struct rp_outgoing out;             /* nothing to send for ROUTE_REPEAT */
 };
 
-/* `out` is valid until the next call. Fails RETRIABLE: the registry or the brokers do not answer, so
- * nothing can be said of this record now. */
+/* `out` is valid until the next call. Fails RETRIABLE: the registry or the brokers do not answer,
+ * so nothing can be said of this record now. */
 RP_NODISCARD int route_record(struct route_context *c, const struct route_record *r,
                               struct route *out, struct rp_error *err);
 

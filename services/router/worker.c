@@ -29,7 +29,7 @@ struct router {
     struct route_context route;
     struct router_metrics metrics;
     struct batch batch;
-    struct rp_arena headers; /* of the message at hand */
+    struct rp_arena headers;                           /* of the message at hand */
     int64_t silent_since_mono_ms, silent_last_mono_ms; /* when the registry did not answer */
     const rd_kafka_topic_partition_list_t *leaving;    /* being revoked; NULL: none */
     bool joined; /* the group has given us partitions, or none */
@@ -230,8 +230,7 @@ static bool forget_cut(struct router *r, int32_t partition, int64_t offset)
 
 static bool is_read_on(struct router *r, enum arrival arrival, int32_t partition, int64_t offset)
 {
-    return arrival == ARRIVAL_NONE ||
-           (arrival == ARRIVAL_CUT && forget_cut(r, partition, offset));
+    return arrival == ARRIVAL_NONE || (arrival == ARRIVAL_CUT && forget_cut(r, partition, offset));
 }
 
 static void handle_record(struct router *r, const rd_kafka_message_t *m)

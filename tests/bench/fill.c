@@ -128,8 +128,7 @@ static void commit_when_told(rd_kafka_t *rk)
 static void wait_for_turn(const struct fill *f, int64_t begun_mono_us, long i)
 {
     int64_t left_us = 0;
-    while (f->rate > 0 &&
-           (left_us = begun_mono_us + i * 1000000 / f->rate - rp_mono_us()) > 1000)
+    while (f->rate > 0 && (left_us = begun_mono_us + i * 1000000 / f->rate - rp_mono_us()) > 1000)
         (void)rd_kafka_poll(f->rk, (int)(left_us / 1000));
 }
 

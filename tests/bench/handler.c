@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handler beside which Spring Kafka's is measured: it fails each task of the topic `work`, reports
- * that to `failures`, and succeeds when the task comes again in the topic `again`. What it saw of each
- * task is in the file `ledger`, which outlives whoever is killed. It runs until it is killed.
- *   bootstrap= group= work= again= failures= ledger= count= source=WORK,AGAIN */
+/* The handler beside which Spring Kafka's is measured: it fails each task of the topic `work`,
+ * reports that to `failures`, and succeeds when the task comes again in the topic `again`. What it
+ * saw of each task is in the file `ledger`, which outlives whoever is killed. It runs until it is
+ * killed. bootstrap= group= work= again= failures= ledger= count= source=WORK,AGAIN */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static struct entry *map_ledger(const char *path, long count)
 {
     size_t size = (size_t)count * sizeof(struct entry);
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    void *entries = fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *entries =
+        fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (entries == MAP_FAILED)
         bench_die(path, "cannot be mapped");
     return entries;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports failures at a steady rate, and measures how late their re-invocations come, as a
  * read_committed reader of the target sees it. For the raw loop (raw=1) it draws the delays itself,
- * as the policy does. Measured are those that are due in the last `seconds=` of the sending: by then
- * as many come due as are reported, and the tasks that wait are as many as they will ever be.
+ * as the policy does. Measured are those that are due in the last `seconds=` of the sending: by
+ * then as many come due as are reported, and the tasks that wait are as many as they will ever be.
  *   bootstrap= topic= target= rate= seconds= [raw=1] [min=MS] [max=MS] [size=BYTES] [type=load] */
 #include <inttypes.h>
 #include <pthread.h>
@@ -156,7 +156,7 @@ static double quantile(const struct load *l, double q)
 
 static void print_result(struct load *l)
 {
-    static const double quantiles[] = {0.01, 0.05, 0.1,   0.25, 0.5,   0.75,   0.9,    0.95,
+    static const double quantiles[] = {0.01, 0.05, 0.1,   0.25,  0.5,   0.75,   0.9,    0.95,
                                        0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 1};
     size_t n = sizeof quantiles / sizeof *quantiles;
     qsort(l->late_ms, (size_t)l->n_late, sizeof *l->late_ms, by_size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a replay is measured against: COPY of the archive's keys and payloads, each sent with as many
- * headers, in transactions. Nothing is claimed, marked or kept in mind. bootstrap= dsn= target= [batch=] */
+/* What a replay is measured against: COPY of the archive's keys and payloads, each sent with as
+ * many headers, in transactions. Nothing is claimed, marked or kept in mind. bootstrap= dsn=
+ * target= [batch=] */
 #include <endian.h>
 #include <libpq-fe.h>
 #include <stdio.h>
@@ -76,8 +77,9 @@ int main(int argc, char **argv)
     rd_kafka_topic_t *target = rd_kafka_topic_new(producer, bench_arg(argv, "target", NULL), NULL);
     PGconn *db = PQconnectdb(bench_arg(argv, "dsn", NULL));
     (void)argc;
-    PGresult *result = PQexec(db, "COPY (SELECT task_key, payload FROM dead_letter ORDER BY dead_at,"
-                                  " id) TO STDOUT (FORMAT binary)");
+    PGresult *result =
+        PQexec(db, "COPY (SELECT task_key, payload FROM dead_letter ORDER BY dead_at,"
+                   " id) TO STDOUT (FORMAT binary)");
     if (PQresultStatus(result) != PGRES_COPY_OUT)
         bench_die("COPY", PQerrorMessage(db));
     PQclear(result);

@@ -301,11 +301,12 @@ static void what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment(vo
 static void refuse(const char *offset)
 {
     char sql[400];
-    (void)snprintf(sql, sizeof sql,
-                   "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
-                   " RAISE 'not this one'; END$$; CREATE TRIGGER refuse BEFORE DELETE ON dead_letter"
-                   " FOR EACH ROW WHEN (old.record_offset = %s) EXECUTE FUNCTION refuse()",
-                   offset);
+    (void)snprintf(
+        sql, sizeof sql,
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+        " RAISE 'not this one'; END$$; CREATE TRIGGER refuse BEFORE DELETE ON dead_letter"
+        " FOR EACH ROW WHEN (old.record_offset = %s) EXECUTE FUNCTION refuse()",
+        offset);
     run(sql);
 }
 

@@ -61,13 +61,22 @@ static void text_that_says_something_else_is_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        NULL, "", "x", "reprise/1", "reprise/2 high=9 settled=- reach=0:1",
-        "reprise/1 high= settled=- reach=0:1", "reprise/1 high=-1 settled=- reach=0:1",
+        NULL,
+        "",
+        "x",
+        "reprise/1",
+        "reprise/2 high=9 settled=- reach=0:1",
+        "reprise/1 high= settled=- reach=0:1",
+        "reprise/1 high=-1 settled=- reach=0:1",
         "reprise/1 high=99999999999999999999 settled=- reach=0:1",
-        "reprise/1 high=9 settled=5 reach=0:1", "reprise/1 high=9 settled=5:-1 reach=0:1",
-        "reprise/1 high=9 settled=-5 reach=0:1", "reprise/1 high=9 settled=- reach=",
-        "reprise/1 high=9 settled=- reach=0:-1", "reprise/1 high=9 settled=- reach=0:1,",
-        "reprise/1 high=9 settled=- reach=0:1 ", " reprise/1 high=9 settled=- reach=0:1",
+        "reprise/1 high=9 settled=5 reach=0:1",
+        "reprise/1 high=9 settled=5:-1 reach=0:1",
+        "reprise/1 high=9 settled=-5 reach=0:1",
+        "reprise/1 high=9 settled=- reach=",
+        "reprise/1 high=9 settled=- reach=0:-1",
+        "reprise/1 high=9 settled=- reach=0:1,",
+        "reprise/1 high=9 settled=- reach=0:1 ",
+        " reprise/1 high=9 settled=- reach=0:1",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(reads(bad[i], 4));
@@ -80,7 +89,8 @@ static void text_that_contradicts_itself_is_refused(void **state)
     assert_false(reads("reprise/1 high=3 settled=- reach=0:1", 4));   /* high below low */
     assert_false(reads("reprise/1 high=9 settled=- reach=5:1", 4));   /* none counts at low */
     assert_false(reads("reprise/1 high=9 settled=- reach=0:1,0:2", 4));
-    assert_false(reads("reprise/1 high=9 settled=- reach=0:1,10:2", 4)); /* one begins behind high */
+    assert_false(
+        reads("reprise/1 high=9 settled=- reach=0:1,10:2", 4)); /* one begins behind high */
 }
 
 static void each_cut_of_a_text_is_read_within_its_bounds(void **state)

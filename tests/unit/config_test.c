@@ -83,7 +83,8 @@ static void a_retired_tier_is_read_and_not_sent_to(void **state)
 static void types_may_be_kept_for_less(void **state)
 {
     (void)state;
-    struct rp_config *c = load_good("retention: {keep: 30d, by_type: {payment: 7d, \"mail.*\": 1d}}\n");
+    struct rp_config *c =
+        load_good("retention: {keep: 30d, by_type: {payment: 7d, \"mail.*\": 1d}}\n");
     assert_int_equal(c->retention.by_type.n, 2);
     assert_string_equal(c->retention.by_type.items[1].type, "mail.*");
     assert_int_equal(c->retention.by_type.items[1].keep_ms, 86400000);
@@ -244,8 +245,7 @@ static void settings_that_contradict_each_other_are_refused(void **state)
                   "2: kafka.producer.transaction.timeout.ms: must be longer than router.linger\n");
     assert_faults("delayer: {prepare_ahead: 1s}\nkafka: {transaction.timeout.ms: 1000}\n",
                   "2: kafka.transaction.timeout.ms: must be longer than delayer.prepare_ahead\n");
-    assert_faults("delayer: {linger: 1s}\n",
-                  "1: delayer.linger: there is no such parameter\n");
+    assert_faults("delayer: {linger: 1s}\n", "1: delayer.linger: there is no such parameter\n");
     assert_faults("targets:\n  allow:\n    - retry-*\n    - dead-letter\n    - a\n",
                   "3: targets.allow: retry-* is a topic of reprise's own, never a target\n"
                   "4: targets.allow: dead-letter is a topic of reprise's own, never a target\n");

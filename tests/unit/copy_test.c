@@ -70,7 +70,8 @@ static void an_array_tells_its_length_type_and_size(void **state)
     copy_bytes(&c, rp_str("x"));
     copy_bytes(&c, RP_NULL_BYTES);
     copy_array_end(&c, begin);
-    IS(&c, "\0\0\0\x1d\0\0\0\x01\0\0\0\x01\0\0\0\x19\0\0\0\x02\0\0\0\x01\0\0\0\x01x\xff\xff\xff\xff");
+    IS(&c,
+       "\0\0\0\x1d\0\0\0\x01\0\0\0\x01\0\0\0\x19\0\0\0\x02\0\0\0\x01\0\0\0\x01x\xff\xff\xff\xff");
 }
 
 static void an_empty_array_has_no_dimension(void **state)

@@ -46,8 +46,7 @@ static void one_that_stands_still_is_replaced(void **state)
     (void)state;
     assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
     assert_int_equal(kill(only_child(), SIGSTOP), 0);
-    assert_int_equal(
-        __real_setsockopt(last_fd, SOL_SOCKET, SO_RCVTIMEO, &tenth, sizeof tenth), 0);
+    assert_int_equal(__real_setsockopt(last_fd, SOL_SOCKET, SO_RCVTIMEO, &tenth, sizeof tenth), 0);
     assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
     assert_int_equal(err.cls, RP_RETRIABLE);
     assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), 0);

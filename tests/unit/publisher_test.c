@@ -128,7 +128,8 @@ static void a_coordinator_that_moves_in_mid_commit_is_followed(void **state)
 {
     struct fixture *f = *state;
     assert_publishes(f);
-    rd_kafka_mock_push_request_errors(f->mock.cluster, END_TXN, 3, RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+    rd_kafka_mock_push_request_errors(f->mock.cluster, END_TXN, 3,
+                                      RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
                                       RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE,
                                       RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
     assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "transaction", "an-id", 2), 0);

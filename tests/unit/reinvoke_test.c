@@ -38,10 +38,8 @@ static void a_target_gets_the_tasks_own_headers_then_ours(void **state)
 {
     struct rp_error err;
     const struct rp_header own[] = {
-        {rp_str("traceparent"), rp_str("00-ab")},
-        {rp_str("reprise-attempt"), rp_str("2")},
-        {rp_str("twice"), rp_str("a")},
-        {rp_str("reprise-anything"), rp_str("old")},
+        {rp_str("traceparent"), rp_str("00-ab")}, {rp_str("reprise-attempt"), rp_str("2")},
+        {rp_str("twice"), rp_str("a")},           {rp_str("reprise-anything"), rp_str("old")},
         {rp_str("twice"), RP_NULL_BYTES},
     };
     const struct rp_failed_task task = {.headers = own, .n_headers = 5};

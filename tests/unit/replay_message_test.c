@@ -277,9 +277,8 @@ static void a_program_that_does_not_compile_makes_no_maker(void **state)
 {
     struct fixture *f = *state;
     f->options.jq = strdup("(((");
-    assert_int_equal(rp_replay_maker_new(f->config, &f->options, "j", f->client, &f->maker,
-                                         &f->err),
-                     -1);
+    assert_int_equal(
+        rp_replay_maker_new(f->config, &f->options, "j", f->client, &f->maker, &f->err), -1);
     assert_null(f->maker);
     assert_int_not_equal(f->err.cls, RP_RETRIABLE);
 }

@@ -115,9 +115,8 @@ static void orders_have_names(void **state)
 static void a_header_is_not_one_of_ours(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",       "=",       "=x",
-                                      "name",   "reprise-attempt=1", "reprise-=",
-                                      "a=\xff", "\xc3=x"};
+    static const char *const bad[] = {"",          "=",      "=x",    "name", "reprise-attempt=1",
+                                      "reprise-=", "a=\xff", "\xc3=x"};
     struct rp_replay_options o;
     rp_replay_options_init(&o);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

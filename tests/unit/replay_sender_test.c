@@ -38,8 +38,8 @@ static void one_that_cannot_be_made_leaves_nothing_behind(void **state)
     const struct rp_replay_job job = {.id = "251121-abcdef"};
     struct rp_replay_sender *sender = NULL;
     struct rp_error err;
-    int made = rp_replay_sender_new(config, &job, (struct rp_replay_refuser){NULL, refuse}, &sender,
-                                    &err);
+    int made =
+        rp_replay_sender_new(config, &job, (struct rp_replay_refuser){NULL, refuse}, &sender, &err);
     assert_int_equal(made, -1);
     assert_null(sender);
     rp_config_free(config);

@@ -19,10 +19,10 @@ bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t
 int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
 enum position_kind __wrap_positions_look(const struct positions *p, int32_t partition,
                                          int64_t offset, int32_t epoch);
-int __wrap_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition,
-                          int64_t offset, struct rp_outgoing *out, struct rp_error *err);
-int __real_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition,
-                          int64_t offset, struct rp_outgoing *out, struct rp_error *err);
+int __wrap_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, int64_t offset,
+                          struct rp_outgoing *out, struct rp_error *err);
+int __real_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, int64_t offset,
+                          struct rp_outgoing *out, struct rp_error *err);
 
 static atomic_bool stop;
 static bool marked, met;
@@ -52,8 +52,8 @@ enum position_kind __wrap_positions_look(const struct positions *p, int32_t part
 }
 
 /* A record of the old log was out when its batch failed. */
-int __wrap_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition,
-                          int64_t offset, struct rp_outgoing *out, struct rp_error *err)
+int __wrap_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, int64_t offset,
+                          struct rp_outgoing *out, struct rp_error *err)
 {
     if (!marked)
         assert_int_equal(rp_sent_add(&o->sent, topic, partition, CUT, err), 0);

@@ -54,9 +54,9 @@ static void what_drives_a_terminal_is_escaped(void **state)
     (void)state;
     line_is(BYTES("a\x1b[2Jb"), 20, "a\\x1b[2Jb", 9);
     line_is(BYTES("a\0\x7f\n\t"), 20, "a\\x00\\x7f\\n\\t", 13);
-    line_is(BYTES("\xc2\x9b"), 20, "\\u009b", 6);                     /* CSI in one character */
-    line_is(BYTES("\xe2\x80\xae"), 20, "\\u202e", 6);                 /* right to left */
-    line_is(BYTES("\xf3\xa0\x81\x81"), 20, "\\U000e0041", 10);        /* an invisible tag */
+    line_is(BYTES("\xc2\x9b"), 20, "\\u009b", 6);                       /* CSI in one character */
+    line_is(BYTES("\xe2\x80\xae"), 20, "\\u202e", 6);                   /* right to left */
+    line_is(BYTES("\xf3\xa0\x81\x81"), 20, "\\U000e0041", 10);          /* an invisible tag */
     line_is(BYTES("\xff\xed\xa0\x80"), 20, "\\xff\\xed\\xa0\\x80", 16); /* no UTF-8 */
 }
 

@@ -20,18 +20,18 @@ enum rp_error_class {
 enum rp_error_code {
     RP_OK = 0,
     RP_E_NOMEM,
-    RP_E_INVALID,   /* an argument or a field breaks the contract */
-    RP_E_RANGE,     /* a number outside its limits */
-    RP_E_DECODE,    /* bytes that cannot be read */
-    RP_E_SCHEMA,    /* a schema that cannot be used */
-    RP_E_CONFIG,    /* a configuration that cannot be used */
-    RP_E_IO,        /* file or socket */
+    RP_E_INVALID, /* an argument or a field breaks the contract */
+    RP_E_RANGE,   /* a number outside its limits */
+    RP_E_DECODE,  /* bytes that cannot be read */
+    RP_E_SCHEMA,  /* a schema that cannot be used */
+    RP_E_CONFIG,  /* a configuration that cannot be used */
+    RP_E_IO,      /* file or socket */
     RP_E_TIMEOUT,
     RP_E_KAFKA,
     RP_E_POSTGRES,
-    RP_E_FENCED,    /* somebody else owns this now */
+    RP_E_FENCED, /* somebody else owns this now */
     RP_E_NOT_FOUND,
-    RP_E_FULL,      /* a bound was reached */
+    RP_E_FULL, /* a bound was reached */
 };
 
 struct rp_error {
@@ -40,7 +40,8 @@ struct rp_error {
     char text[320]; /* one line, always terminated, cut where it is too long */
 };
 
-/* Fills `err`, which may be NULL, and returns -1, so that a function can end with `return rp_fail(...)`. */
+/* Fills `err`, which may be NULL, and returns -1, so that a function can end with `return
+ * rp_fail(...)`. */
 int rp_fail(struct rp_error *err, enum rp_error_code code, enum rp_error_class cls, const char *fmt,
             ...) RP_PRINTF(4, 5);
 

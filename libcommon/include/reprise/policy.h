@@ -23,9 +23,9 @@ struct rp_category {
 };
 
 /* Classifies an error: what the event itself says, else rules over the class (exact or glob), then
- * over its causes' classes, outermost first, then over the message. Looks at no more than 32 causes,
- * 512 bytes of a class and 4 KiB of the message. Never NULL: UNKNOWN at the least. Valid as long as
- * the policies. */
+ * over its causes' classes, outermost first, then over the message. Looks at no more than 32
+ * causes, 512 bytes of a class and 4 KiB of the message. Never NULL: UNKNOWN at the least. Valid as
+ * long as the policies. */
 const struct rp_category *rp_classify(const struct rp_policies *p,
                                       const struct rp_failed_task *task);
 

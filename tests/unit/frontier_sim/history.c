@@ -48,19 +48,36 @@ static void step(struct cast *c)
     struct sim *s = c->sim;
     int i = sim_pick(s, s->n_tiers);
     switch (sim_pick(s, 28)) {
-    case 0: case 1: case 2: case 3: case 4: case 5:
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
         sim_produce(s);
         break;
-    case 6: case 7: case 8: case 9:
+    case 6:
+    case 7:
+    case 8:
+    case 9:
         worker_read(&c->owners[i], 1 + sim_pick(s, 4));
         break;
-    case 10: case 11: case 12:
+    case 10:
+    case 11:
+    case 12:
         s->now_ms += sim_pick(s, 8);
         break;
-    case 13: case 14: case 15: case 16: case 17:
+    case 13:
+    case 14:
+    case 15:
+    case 16:
+    case 17:
         worker_take(&c->owners[i], 1 + sim_pick(s, 4));
         break;
-    case 18: case 19: case 20: case 21:
+    case 18:
+    case 19:
+    case 20:
+    case 21:
         commit(c, i);
         break;
     case 22:
