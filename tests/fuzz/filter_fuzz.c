@@ -24,12 +24,13 @@ static void terminate(struct rp_buf *b)
 static void check_sql(const struct rp_filter *f, struct rp_query *q)
 {
     static const char ours[] = "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                               "$0123456789 .,:()[]<>=~'*";
+                               "$0123456789 .,:()[]<>=~'*+-{}";
     if (rp_filter_sql(f, q, NULL) != 0 || rp_filter_count_sql(f, q, NULL) != 0 ||
         rp_filter_list_sql(f, "2026-11-21", "1", 50, q, NULL) != 0)
         abort();
     terminate(&q->sql);
-    if (strspn((const char *)q->sql.data, ours) + 1 != q->sql.len)
+    const char *sql = (const char *)q->sql.data;
+    if (strspn(sql, ours) + 1 != q->sql.len || strstr(sql, "--") != NULL)
         abort();
 }
 
