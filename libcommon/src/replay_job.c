@@ -8,9 +8,6 @@
 
 #include "units.h"
 
-/* A runner whose heart has not beaten for so long is taken for dead. If it is not, its epoch is old
- * all the same. */
-#define DEAD_AFTER       "interval '15 seconds'"
 #define RELEASED_AT_ONCE "5000"
 
 /* Parameters of every statement: $1 job, $2 epoch, then the caller's. */
@@ -88,7 +85,7 @@ int rp_replay_job_claim(struct rp_db *db, const char *id, const char *runner, bo
             " heartbeat_at = clock_timestamp(), started_at = coalesce(started_at, now()),"
             " outcome = CASE WHEN wish = 'cancel' OR $3::boolean THEN outcome END"
             " WHERE job = $1 AND finished_at IS NULL AND (heartbeat_at IS NULL OR runner = $2"
-            "  OR heartbeat_at < clock_timestamp() - " DEAD_AFTER ")"
+            "  OR heartbeat_at < clock_timestamp() - " RP_REPLAY_DEAD_AFTER ")"
             " AND NOT ($3::boolean AND detached AND state IN ('planned', 'running')"
             "  AND wish = 'run')"
             " RETURNING " POSITION

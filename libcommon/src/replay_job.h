@@ -12,6 +12,11 @@
 
 #define RP_REPLAY_ID_SIZE 16
 
+/* A runner whose heart has not beaten for so long is taken for dead. If it is not, its epoch is old
+ * all the same. In ms, and the same in SQL. */
+#define RP_REPLAY_DEAD_AFTER_MS INT64_C(15000)
+#define RP_REPLAY_DEAD_AFTER    "interval '15 seconds'"
+
 struct rp_replay_job {
     char id[RP_REPLAY_ID_SIZE];
     char stamp[24]; /* when it was planned, in us: tells it from another of the same name */

@@ -17,9 +17,6 @@
 #define NAP_MS     50
 #define TIMEOUT_MS 10000
 #define TELL_MS    INT64_C(30000)
-/* A runner whose heart has not beaten for so long is taken for dead. */
-#define DEAD_AFTER_S "15"
-#define GRACE_MS     INT64_C(15000)
 
 /* What nobody runs, though somebody should: what was handed over; of the others, those of which
  * what was sent may not all be marked (their runner died, or let go of them in the middle); and
@@ -29,7 +26,7 @@ static const char look_sql[] =
     " FROM replay_job, LATERAL (VALUES"
     "  (detached AND state IN ('planned', 'running'))) AS x (is_ours) WHERE finished_at IS NULL"
     " AND (heartbeat_at IS NULL"
-    "  OR heartbeat_at < clock_timestamp() - interval '" DEAD_AFTER_S " seconds')"
+    "  OR heartbeat_at < clock_timestamp() - " RP_REPLAY_DEAD_AFTER ")"
     " AND (heartbeat_at IS NOT NULL OR wish = 'cancel' OR is_ours)"
     " ORDER BY created_at LIMIT 20";
 
@@ -150,7 +147,7 @@ static void begin(struct jobs *jobs, const char *job, bool settle)
  * ever to show it, before it is taken for dead. */
 static bool is_grace(const struct jobs *jobs)
 {
-    return rp_mono_ms() - jobs->opened_mono_ms < GRACE_MS;
+    return rp_mono_ms() - jobs->opened_mono_ms < RP_REPLAY_DEAD_AFTER_MS;
 }
 
 static int look(struct jobs *jobs, struct rp_db *db, struct rp_error *err)

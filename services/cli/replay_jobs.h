@@ -5,11 +5,13 @@
 #include "cli.h"
 #include "config.h"
 #include "db.h"
+#include "replay_job.h"
 
 /* What the commands of `reprise replay` share. */
 
 /* Conditions and columns of replay_job. */
-#define ALIVE "(heartbeat_at IS NOT NULL AND heartbeat_at > clock_timestamp() - interval '15 s')"
+#define ALIVE                                                                                      \
+    "(heartbeat_at IS NOT NULL AND heartbeat_at > clock_timestamp() - " RP_REPLAY_DEAD_AFTER ")"
 /* A job's state to people: one that nobody runs is not running. */
 #define STATE                                                                                      \
     "CASE WHEN finished_at IS NOT NULL OR state IN ('paused', 'failed') THEN state"                \
