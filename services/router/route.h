@@ -33,8 +33,8 @@ struct route_record {
     int64_t offset;
     int64_t append_ms; /* RP_NO_TIME: unknown */
     int64_t now_ms;
-    const struct rp_lesson
-        *lesson; /* what an earlier try to send its consequence taught; or NULL */
+    /* What an earlier try to send its consequence taught; NULL: nothing. */
+    const struct rp_lesson *lesson;
 };
 
 enum route_kind { ROUTE_RETRY, ROUTE_DIRECT, ROUTE_FALLBACK, ROUTE_DEAD, ROUTE_REPEAT };
