@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "clock.h"
+
 const char *bench_arg(char **argv, const char *name, const char *fallback)
 {
     size_t len = strlen(name);
@@ -117,4 +119,22 @@ int64_t bench_cpu_us(void)
     (void)getrusage(RUSAGE_SELF, &u);
     return (int64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 + u.ru_utime.tv_usec +
            u.ru_stime.tv_usec;
+}
+
+struct rp_failed_task bench_task(struct rp_bytes id, const char *type, const char *target,
+                                 struct rp_bytes payload)
+{
+    return (struct rp_failed_task){
+        .task_id = id,
+        .task_type = rp_str(type),
+        .target = rp_str(target),
+        .key = id,
+        .payload = payload,
+        .attempt = 1,
+        .error_class = rp_str("TimeoutError"),
+        .error_message = rp_str("timed out"),
+        .source = rp_str("bench"),
+        .first_failed_at_ms = RP_NO_TIME,
+        .failed_at_ms = rp_wall_ms(),
+    };
 }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "reprise/task.h"
+
 /* What the programs of this folder share. They take `name=value` arguments, print one line of JSON,
  * and end at the first thing that goes wrong: a figure is whole or it is not there. */
 
@@ -26,6 +28,10 @@ rd_kafka_t *bench_producer(char **argv, rd_kafka_conf_t *conf, const char *id,
                            const char *linger_ms);
 /* A member of `group=` that reads `source=`, one topic or several with commas between. */
 rd_kafka_t *bench_member(char **argv);
+
+/* A task of the type that failed just now; its key is its id. Borrows all of them. */
+struct rp_failed_task bench_task(struct rp_bytes id, const char *type, const char *target,
+                                 struct rp_bytes payload);
 
 /* What this process has used of the processors. */
 int64_t bench_cpu_us(void);

@@ -24,27 +24,11 @@ struct fill {
     struct rp_buf value;
 };
 
-static struct rp_failed_task task_of(const struct fill *f, const char *id, size_t payload)
-{
-    return (struct rp_failed_task){
-        .task_id = rp_str(id),
-        .task_type = rp_str(f->type),
-        .target = rp_str(f->target),
-        .key = rp_str(id),
-        .payload = {f->payload, payload},
-        .attempt = 1,
-        .error_class = rp_str("TimeoutError"),
-        .error_message = rp_str("timed out"),
-        .source = rp_str("bench"),
-        .first_failed_at_ms = RP_NO_TIME,
-        .failed_at_ms = rp_wall_ms(),
-    };
-}
-
 static void encode(struct fill *f, const char *id, size_t payload)
 {
     struct rp_error err;
-    struct rp_failed_task task = task_of(f, id, payload);
+    struct rp_failed_task task =
+        bench_task(rp_str(id), f->type, f->target, (struct rp_bytes){f->payload, payload});
     struct rp_dead_letter letter = {.has_task = true,
                                     .task = task,
                                     .reason = RP_EXHAUSTED,

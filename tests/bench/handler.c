@@ -62,21 +62,10 @@ static struct entry *entry_of(const struct handler *h, const rd_kafka_message_t 
 
 static void report(struct handler *h, const rd_kafka_message_t *m)
 {
-    const struct rp_bytes key = {m->key, m->key_len};
     struct rp_error err;
-    const struct rp_failed_task task = {
-        .task_id = key,
-        .task_type = rp_str("work"),
-        .target = rp_str(h->again),
-        .key = key,
-        .payload = {m->payload, m->len},
-        .attempt = 1,
-        .error_class = rp_str("TimeoutError"),
-        .error_message = rp_str("timed out"),
-        .source = rp_str("bench"),
-        .first_failed_at_ms = RP_NO_TIME,
-        .failed_at_ms = rp_wall_ms(),
-    };
+    const struct rp_failed_task task =
+        bench_task((struct rp_bytes){m->key, m->key_len}, "work", h->again,
+                   (struct rp_bytes){m->payload, m->len});
     h->value.len = 0;
     if (rp_failed_task_encode(&task, &h->value, &err) != 0)
         bench_die("encode", err.text);

@@ -39,19 +39,8 @@ static void send_one(struct load *l, long i, struct rp_buf *value)
     char id[48], due[24];
     struct rp_error err;
     (void)snprintf(id, sizeof id, "7b0e1c52-33a1-4a5e-9f00-%012ld", i);
-    const struct rp_failed_task task = {
-        .task_id = rp_str(id),
-        .task_type = rp_str(l->type),
-        .target = rp_str(l->target),
-        .key = rp_str(id),
-        .payload = {l->payload, l->size},
-        .attempt = 1,
-        .error_class = rp_str("TimeoutError"),
-        .error_message = rp_str("timed out"),
-        .source = rp_str("bench"),
-        .first_failed_at_ms = RP_NO_TIME,
-        .failed_at_ms = rp_wall_ms(),
-    };
+    const struct rp_failed_task task =
+        bench_task(rp_str(id), l->type, l->target, (struct rp_bytes){l->payload, l->size});
     value->len = 0;
     if (rp_failed_task_encode(&task, value, &err) != 0)
         bench_die("encode", err.text);
