@@ -176,59 +176,97 @@ int rp_db_script(struct rp_db *db, const char *sql, struct rp_error *err)
     return collect(db, until, NULL, err);
 }
 
-static int put(struct rp_db *db, struct rp_bytes chunk, int64_t until_mono_ms, struct rp_error *err)
-{
-    const char *data = chunk.data;
-    while (chunk.len > 0) {
-        int n = chunk.len < 1 << 20 ? (int)chunk.len : 1 << 20;
-        int sent = PQputCopyData(db->conn, data, n);
-        if (sent < 0)
-            return lost(db, PQerrorMessage(db->conn), err);
-        if (sent == 0 && make_room(db, until_mono_ms, err) != 0)
-            return -1;
-        if (sent == 1) {
-            data += n;
-            chunk.len -= (size_t)n;
-        }
-    }
-    return 0;
-}
-
-static int end_copy(struct rp_db *db, int64_t until_mono_ms, struct rp_error *err)
+static int end_copy(struct rp_db *db, const char *give_up, int64_t until_mono_ms,
+                    struct rp_error *err)
 {
     int sent;
-    while ((sent = PQputCopyEnd(db->conn, NULL)) == 0)
+    while ((sent = PQputCopyEnd(db->conn, give_up)) == 0)
         if (make_room(db, until_mono_ms, err) != 0)
             return -1;
     return sent == 1 ? 0 : lost(db, PQerrorMessage(db->conn), err);
 }
 
-int rp_db_copy(struct rp_db *db, const char *sql, const struct rp_bytes *data, size_t n_data,
-               PGresult **out, struct rp_error *err)
+/* Up to the next COPY, past what else succeeds on the way. */
+static int reach_copy(struct rp_db *db, int64_t until_mono_ms, struct rp_error *err)
+{
+    PGresult *result;
+    int failed = 0;
+    while (failed == 0) {
+        if (next_result(db, until_mono_ms, &result, err) != 0)
+            return -1;
+        ExecStatusType status = PQresultStatus(result);
+        if (status == PGRES_COPY_IN) {
+            PQclear(result);
+            return 0;
+        }
+        if (result == NULL)
+            failed = lost(db, "it asked for no data", err);
+        else if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+            failed = refused(db, result, err);
+        PQclear(result);
+    }
+    if (db->alive)
+        (void)collect(db, until_mono_ms, NULL, NULL);
+    return -1;
+}
+
+int rp_db_copy_begin(struct rp_db *db, const char *sql, struct rp_error *err)
 {
     int64_t until = rp_mono_ms() + db->timeout_ms;
-    PGresult *result;
     if (ready(db, err) != 0)
         return -1;
     if (PQsendQuery(db->conn, sql) == 0)
         return lost(db, PQerrorMessage(db->conn), err);
-    if (next_result(db, until, &result, err) != 0)
-        return -1;
+    int failed = reach_copy(db, until, err);
     RP_CRASH_POINT(copy_begun);
-    bool began = PQresultStatus(result) == PGRES_COPY_IN;
-    int failed = began ? 0 : refused(db, result, err);
-    PQclear(result);
-    for (size_t i = 0; began && i < n_data; i++)
-        if (put(db, data[i], until, err) != 0)
+    return failed;
+}
+
+int rp_db_copy_send(struct rp_db *db, struct rp_bytes rows, struct rp_error *err)
+{
+    int64_t until = rp_mono_ms() + db->timeout_ms;
+    const char *data = rows.data;
+    if (ready(db, err) != 0)
+        return -1;
+    while (rows.len > 0) {
+        int n = rows.len < 1 << 20 ? (int)rows.len : 1 << 20;
+        int sent = PQputCopyData(db->conn, data, n);
+        if (sent < 0)
+            return lost(db, PQerrorMessage(db->conn), err);
+        if (sent == 0 && make_room(db, until, err) != 0)
             return -1;
+        if (sent == 1) {
+            data += n;
+            rows.len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+int rp_db_copy_next(struct rp_db *db, struct rp_error *err)
+{
+    int64_t until = rp_mono_ms() + db->timeout_ms;
+    if (ready(db, err) != 0 || end_copy(db, NULL, until, err) != 0)
+        return -1;
+    return reach_copy(db, until, err);
+}
+
+int rp_db_copy_end(struct rp_db *db, PGresult **out, struct rp_error *err)
+{
+    int64_t until = rp_mono_ms() + db->timeout_ms;
     RP_CRASH_POINT(copy_sent);
-    if (began && end_copy(db, until, err) != 0)
+    if (ready(db, err) != 0 || end_copy(db, NULL, until, err) != 0)
         return -1;
     RP_CRASH_POINT(copy_ended);
-    if (failed == 0)
-        return collect(db, until, out, err);
-    (void)collect(db, until, NULL, NULL);
-    return failed;
+    return collect(db, until, out, err);
+}
+
+void rp_db_copy_cancel(struct rp_db *db)
+{
+    struct rp_error err;
+    int64_t until = rp_mono_ms() + db->timeout_ms;
+    if (db->alive && end_copy(db, "given up", until, &err) == 0)
+        (void)collect(db, until, NULL, &err);
 }
 
 int rp_db_set_timeout(struct rp_db *db, int64_t timeout_ms, struct rp_error *err)

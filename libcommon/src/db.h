@@ -56,10 +56,16 @@ RP_NODISCARD int rp_db_receive(struct rp_db *db, PGresult **out, struct rp_error
 /* Runs statements in one transaction, unless they say otherwise themselves. */
 RP_NODISCARD int rp_db_script(struct rp_db *db, const char *sql, struct rp_error *err);
 
-/* Runs `sql`, whose first statement is COPY ... FROM STDIN, feeds it `data`, and gives the result
- * of the last statement. All of it is one transaction, and once the data has arrived the server
- * needs nothing more from us to finish it: a client that stalls or dies holds no locks. */
-RP_NODISCARD int rp_db_copy(struct rp_db *db, const char *sql, const struct rp_bytes *data,
-                            size_t n_data, PGresult **out, struct rp_error *err);
+/* Runs `sql`, in which there are statements COPY ... FROM STDIN; all of it is one transaction.
+ * _begin waits for the first of them to ask for rows, _next ends one and waits for the next, and
+ * _end ends the last and gives the result of the last statement, as rp_db_query does. Once that has
+ * been sent the server needs nothing more from us to finish: a client that stalls or dies then
+ * holds no locks. _send does not wait for the server to read. Until the end, a failure or _cancel,
+ * which takes all back, the connection is for nothing else. */
+RP_NODISCARD int rp_db_copy_begin(struct rp_db *db, const char *sql, struct rp_error *err);
+RP_NODISCARD int rp_db_copy_send(struct rp_db *db, struct rp_bytes rows, struct rp_error *err);
+RP_NODISCARD int rp_db_copy_next(struct rp_db *db, struct rp_error *err);
+RP_NODISCARD int rp_db_copy_end(struct rp_db *db, PGresult **out, struct rp_error *err);
+void rp_db_copy_cancel(struct rp_db *db);
 
 #endif

@@ -11,6 +11,9 @@
 
 /* Large records fill a batch before their number does. */
 #define MAX_BYTES ((size_t)16 << 20)
+/* PostgreSQL is given the rows of a large batch while it grows, in portions. */
+#define SEND_ROWS  256
+#define SEND_BYTES ((size_t)64 << 10)
 
 struct entry {
     rd_kafka_message_t *message;
@@ -27,6 +30,8 @@ struct batch {
     struct copy rows;
     struct entry *entries; /* max_rows of them */
     size_t n;
+    size_t n_sent; /* the first ones, which the store has been given */
+    bool held;     /* the rest is not sent before it is written */
     struct groups groups;
     struct store_claim *claims; /* of the rows that are being written */
     size_t claims_cap;
@@ -56,7 +61,8 @@ void batch_drop(struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++)
         rd_kafka_message_destroy(b->entries[i].message);
-    b->n = 0;
+    b->n = b->n_sent = 0;
+    b->held = false;
     b->rows.buf.len = 0;
     groups_drop(&b->groups);
 }
@@ -149,6 +155,7 @@ int batch_add(struct batch *b, rd_kafka_message_t *message, int64_t now_ms, stru
     }
     e->end = b->rows.buf.len;
     b->n++;
+    b->held = b->held || e->facts.replayed;
     return 0;
 }
 
@@ -170,16 +177,20 @@ static int claims_reserve(struct batch *b, size_t n, struct rp_error *err)
 }
 
 /* The claims that these rows are written under, each with the offset behind its last row. Rows of
- * partitions that are not ours any more have none, and so are left out. */
-static size_t claims_of(struct batch *b, size_t first, size_t n, const struct parts *parts)
+ * partitions that are not ours any more have none, and so are left out: then not `*out_all`. */
+static size_t claims_of(struct batch *b, size_t first, size_t n, const struct parts *parts,
+                        bool *out_all)
 {
     size_t n_claims = 0;
+    *out_all = true;
     for (size_t i = first; i < first + n; i++) {
         const rd_kafka_message_t *m = b->entries[i].message;
         const struct part *part = parts_find(parts, m->partition);
         size_t at = 0;
-        if (part == NULL || part->claim.epoch == 0)
+        if (part == NULL || part->claim.epoch == 0) {
+            *out_all = false;
             continue;
+        }
         while (at < n_claims && b->claims[at].partition != m->partition)
             at++;
         if (at == n_claims)
@@ -196,6 +207,26 @@ static int add_days(const struct batch *b, size_t first, size_t n, struct store 
         if (store_add_day(store, day_of(b->entries[i].dead_at_ms), err) != 0)
             return -1;
     return 0;
+}
+
+static int send_rows(struct batch *b, struct store *store, const struct parts *parts,
+                     struct rp_error *err)
+{
+    bool all;
+    if (claims_reserve(b, parts->n, err) != 0 ||
+        add_days(b, b->n_sent, b->n - b->n_sent, store, err) != 0)
+        return -1;
+    size_t n_claims = claims_of(b, b->n_sent, b->n - b->n_sent, parts, &all);
+    return all ? store_send(store, rp_buf_bytes(&b->rows.buf), b->claims, n_claims, err) : -1;
+}
+
+void batch_send(struct batch *b, struct store *store, const struct parts *parts)
+{
+    struct rp_error err;
+    if (b->held || b->n < SEND_ROWS || b->rows.buf.len - begin_of(b, b->n_sent) < SEND_BYTES)
+        return;
+    b->held = send_rows(b, store, parts, &err) != 0;
+    b->n_sent = b->n;
 }
 
 /* What was committed, in the claims, the metrics and the log. */
@@ -225,13 +256,16 @@ static void settle(struct batch *b, size_t first, size_t n, size_t n_claims, int
 static int write_rows(struct batch *b, struct rp_bytes rows, size_t first, size_t n,
                       struct store *store, struct parts *parts, struct rp_error *err)
 {
-    size_t n_claims = claims_of(b, first, n, parts);
-    struct store_rows batch = {.groups = rp_buf_bytes(&b->groups.rows.buf), .letters = rows};
+    bool all;
+    size_t n_claims = claims_of(b, first, n, parts, &all);
+    struct store_rows batch = {
+        .groups = rp_buf_bytes(&b->groups.rows.buf), .letters = rows, .n = n};
     int64_t added, began_us = rp_mono_us();
     if (n_claims == 0)
         return 0;
     for (size_t i = first; i < first + n; i++)
         batch.replayed = batch.replayed || b->entries[i].facts.replayed;
+    batch.straight = all && n == b->n && !batch.replayed;
     if (store_write(store, &batch, b->claims, n_claims, &added, err) != 0)
         return -1;
     rp_series_observe(b->options.metrics->batch_seconds, (double)(rp_mono_us() - began_us) / 1e6);

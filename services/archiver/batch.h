@@ -29,6 +29,9 @@ size_t batch_rows(const struct batch *b);
 bool batch_full(const struct batch *b);
 void batch_drop(struct batch *b);
 
+/* Sends what was added ahead of batch_write, where that is worth it. */
+void batch_send(struct batch *b, struct store *store, const struct parts *parts);
+
 /* Commits the rows and the offsets behind them, and is then empty. Where PostgreSQL refuses the
  * data, halves are tried, down to the one row, which then goes in as bare bytes. Partitions that
  * turn out to have a newer owner are left out: their claim's epoch is 0. Fails where the database

@@ -8,7 +8,7 @@
 
 /* The error groups that a batch of rows belongs to, each once. A zeroed one is empty and ready. */
 struct groups {
-    struct copy rows; /* rows of error_group among those of row.h, to be copied before them */
+    struct copy rows; /* of error_group: fingerprint, task_type, error_class, message */
     int64_t *slots;   /* fingerprints, 0 where free; a power of two of them */
     size_t n, n_slots;
 };

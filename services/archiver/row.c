@@ -10,12 +10,13 @@
 #define COLUMNS(X)                                                                                 \
     X(dead_at)                                                                                     \
     X(record_topic)                                                                                \
-    X(record_partition) X(record_offset) X(record_key) X(reason) X(detail) X(category) X(policy)   \
-        X(attempts) X(decided_at) X(source_topic) X(source_partition) X(source_offset) X(task_id)  \
-            X(task_type) X(target) X(task_key) X(payload) X(header_keys) X(header_values)          \
-                X(attempt) X(error_class) X(error_message) X(error_category) X(cause_classes)      \
+    X(record_partition)                                                                            \
+    X(record_offset) X(record_key) X(reason) X(detail) X(category) X(policy) X(attempts)           \
+        X(decided_at) X(source_topic) X(source_partition) X(source_offset) X(task_id) X(task_type) \
+            X(target) X(task_key) X(payload) X(header_keys) X(header_values) X(attempt)            \
+                X(error_class) X(error_message) X(error_category) X(cause_classes)                 \
                     X(cause_messages) X(source) X(first_failed_at) X(failed_at) X(raw) X(altered)  \
-                        X(record) X(fingerprint) X(replay_job) X(masked)
+                        X(record) X(fingerprint) X(replay_job)
 
 #define AS_ENUM(name) C_##name,
 #define AS_NAME(name) #name,
@@ -140,23 +141,19 @@ static void task(struct row *r, const struct rp_failed_task *t)
     time_ms(r, C_failed_at, t->failed_at_ms);
 }
 
-/* A row that is no dead letter's. */
+/* A row of error_group. */
 static void group(struct groups *g, int64_t fingerprint, struct rp_bytes type,
                   struct rp_bytes class_name, struct rp_bytes masked)
 {
     struct row r = {.c = &g->rows};
-    copy_row(r.c, N_COLUMNS);
-    nulls(&r, C_task_type);
-    name(&r, C_task_type, type);
-    nulls(&r, C_error_class);
-    name(&r, C_error_class, class_name);
-    nulls(&r, C_fingerprint);
-    copy_int64(column(&r, C_fingerprint), fingerprint);
-    nulls(&r, C_masked);
-    text(&r, C_masked, masked);
+    copy_row(r.c, 4);
+    copy_int64(r.c, fingerprint);
+    put_text(&r, C_task_type, type, ROW_NAME_MAX);
+    put_text(&r, C_error_class, class_name, ROW_NAME_MAX);
+    put_text(&r, C_error_message, masked, SIZE_MAX);
 }
 
-/* What it is grouped by, and which replay it comes from; to the row's end. */
+/* What it is grouped by, and which replay it comes from: the row's end. */
 static void origin(struct row *r, struct groups *g, struct rp_bytes type,
                    struct rp_bytes class_name, struct rp_bytes message, struct rp_bytes replay_job)
 {
@@ -167,7 +164,6 @@ static void origin(struct row *r, struct groups *g, struct rp_bytes type,
         group(g, fingerprint, type, class_name, masked);
     copy_int64(column(r, C_fingerprint), fingerprint);
     name(r, C_replay_job, replay_job);
-    nulls(r, N_COLUMNS);
 }
 
 /* Jobs are named by us; what is no such name is some handler's. */

@@ -24,8 +24,7 @@ struct row_facts {
     bool replayed; /* a replay sent the task that is dead again */
 };
 
-/* The columns, in the order in which rows are written. The last, `masked`, is not dead_letter's: it
- * is the message of an error group, in a row that has only it and what else error_group has. */
+/* The columns, in the order in which rows are written. */
 extern const char *const row_columns[];
 extern const size_t row_n_columns;
 

@@ -23,7 +23,10 @@ struct store {
     struct rp_db *db;
     int64_t days[MAX_DAYS]; /* there are partitions for them */
     size_t n_days;
+    bool sending; /* a COPY into dead_letter is under way */
+    size_t sent;  /* of its rows, in bytes */
     struct rp_buf sql;
+    struct copy claims;
 };
 
 int store_new(const char *dsn, const char *topic, const char *owner, struct store **out,
@@ -41,6 +44,7 @@ void store_disconnect(struct store *s)
 {
     rp_db_close(s->db);
     s->db = NULL;
+    s->sending = false;
     store_forget_days(s);
 }
 
@@ -50,6 +54,7 @@ void store_free(struct store *s)
         return;
     store_disconnect(s);
     rp_buf_clear(&s->sql);
+    rp_buf_clear(&s->claims.buf);
     free(s);
 }
 
@@ -58,8 +63,16 @@ bool store_connected(const struct store *s)
     return s->db != NULL && rp_db_alive(s->db);
 }
 
+static void stop_sending(struct store *s)
+{
+    if (s->sending)
+        rp_db_copy_cancel(s->db);
+    s->sending = false;
+}
+
 struct rp_db *store_db(struct store *s)
 {
+    stop_sending(s);
     return store_connected(s) ? s->db : NULL;
 }
 
@@ -83,22 +96,29 @@ static int end_sql(struct store *s, struct rp_error *err)
     return rp_buf_append(&s->sql, "", 1, err);
 }
 
-/* dead_letter's, which are all but the last. */
 static int say_columns(struct store *s, struct rp_error *err)
 {
-    for (size_t i = 0; i + 1 < row_n_columns; i++)
+    for (size_t i = 0; i < row_n_columns; i++)
         if (say(s, err, "%s%s", i > 0 ? ", " : "", row_columns[i]) != 0)
             return -1;
     return 0;
 }
 
-/* Rows arrive in a table that only this connection sees, without constraints or indexes. */
+/* What arrives in tables that only this connection sees, without constraints or indexes. */
 static int make_incoming(struct store *s, struct rp_error *err)
 {
     s->sql.len = 0;
     if (say(s, err, "CREATE TEMP TABLE incoming ON COMMIT DELETE ROWS AS SELECT ") != 0 ||
         say_columns(s, err) != 0 ||
-        say(s, err, ", NULL::text AS masked FROM dead_letter WITH NO DATA") != 0 ||
+        say(s, err,
+            " FROM dead_letter WITH NO DATA;"
+            "CREATE TEMP TABLE incoming_group ON COMMIT DELETE ROWS AS"
+            " SELECT fingerprint, task_type, error_class, message FROM error_group WITH NO DATA;"
+            "CREATE TEMP TABLE incoming_claim ON COMMIT DELETE ROWS AS"
+            " SELECT partition, epoch, next_offset FROM archive_offset WITH NO DATA;"
+            "CREATE FUNCTION pg_temp.fence(ours bigint, wanted bigint) RETURNS void"
+            " LANGUAGE plpgsql AS $$ BEGIN IF ours <> wanted THEN"
+            " RAISE EXCEPTION 'a partition has a newer owner'; END IF; END $$") != 0 ||
         end_sql(s, err) != 0)
         return -1;
     return rp_db_script(s->db, (const char *)s->sql.data, err);
@@ -130,6 +150,34 @@ int store_connect(struct store *s, struct rp_error *err)
     return -1;
 }
 
+/* Who owned the partition last, as pg_stat_activity cuts names; "": nobody yet. */
+static int former_owner(struct store *s, const char *partition, char name[64], struct rp_error *err)
+{
+    const char *values[] = {s->topic, partition};
+    PGresult *result;
+    if (rp_db_query(
+            s->db, "SELECT left(owner, 63) FROM archive_offset WHERE topic = $1 AND partition = $2",
+            2, values, &result, err) != 0)
+        return -1;
+    (void)snprintf(name, 64, "%s", PQntuples(result) == 1 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    return 0;
+}
+
+/* An owner that stands still in the middle of its COPY, or whose connection only the server still
+ * believes in, has rows there that ours would wait for. It cannot begin another: its epoch is old.
+ */
+static int end_copies(struct store *s, const char *owner, struct rp_error *err)
+{
+    const char *values[] = {owner};
+    return rp_db_query(s->db,
+                       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                       " WHERE application_name = $1 AND datname = current_database()"
+                       " AND pid <> pg_backend_pid() AND state = 'active'"
+                       " AND wait_event = 'ClientRead'",
+                       1, values, NULL, err);
+}
+
 int store_claim(struct store *s, const char *topic_id, struct store_claim *claim,
                 struct rp_error *err)
 {
@@ -145,13 +193,15 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
          */
         " WHERE $5::bigint = 0 OR o.epoch = $5::bigint OR o.owner = excluded.owner"
         " RETURNING epoch, next_offset";
-    char partition[16], epoch[24];
+    char partition[16], epoch[24], former[64];
     PGresult *result;
+    stop_sending(s);
     (void)snprintf(partition, sizeof partition, "%" PRId32, claim->partition);
     (void)snprintf(epoch, sizeof epoch, "%" PRId64, claim->epoch);
     const char *values[] = {s->topic, partition, topic_id, s->owner, epoch};
     RP_CRASH_POINT(claim_before);
-    if (rp_db_query(s->db, sql, 5, values, &result, err) != 0)
+    if (former_owner(s, partition, former, err) != 0 ||
+        rp_db_query(s->db, sql, 5, values, &result, err) != 0)
         return -1;
     RP_CRASH_POINT(claim_after);
     int failed = 0;
@@ -163,7 +213,7 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
             rp_fail(err, RP_E_FENCED, RP_RETRIABLE, "partition %s has a newer owner", partition);
     }
     PQclear(result);
-    return failed;
+    return failed != 0 ? failed : end_copies(s, former, err);
 }
 
 bool store_day_missing(const struct store *s)
@@ -183,6 +233,7 @@ int store_add_day(struct store *s, int64_t day, struct rp_error *err)
     for (size_t i = 0; i < s->n_days; i++)
         if (s->days[i] == day)
             return 0;
+    stop_sending(s);
     day_text(day, text);
     RP_CRASH_POINT(day_before);
     if (rp_db_query(s->db, "SELECT dead_letter_add_day($1)", 1, values, NULL, err) != 0)
@@ -194,22 +245,57 @@ int store_add_day(struct store *s, int64_t day, struct rp_error *err)
     return 0;
 }
 
-static int say_claims(struct store *s, const struct store_claim *claims, size_t n,
-                      struct rp_error *err)
-{
-    for (size_t i = 0; i < n; i++)
-        if (say(s, err, "%s(%" PRId32 ", %" PRId64 "::bigint, %" PRId64 "::bigint)",
-                i > 0 ? ", " : "", claims[i].partition, claims[i].epoch, claims[i].next_offset))
-            return -1;
-    return 0;
-}
+/* Those of the claims whose epoch is still the one we know move on. Their rows of archive_offset
+ * are locked by the last statement only, which begins once all data has arrived. */
+#define ADVANCE                                                                                    \
+    "UPDATE archive_offset AS o SET next_offset = n.next_offset, updated_at = now()"               \
+    " FROM pg_temp.incoming_claim AS n"                                                            \
+    " WHERE o.topic = %s AND o.partition = n.partition AND o.epoch = n.epoch"
+
+#define COPY_REST                                                                                  \
+    "COPY pg_temp.incoming_group FROM STDIN (FORMAT binary);"                                      \
+    "COPY pg_temp.incoming_claim FROM STDIN (FORMAT binary);"
 
 /* Groups go in by their order, so that two who find the same new ones do not wait for each other.
  */
 #define ADD_GROUPS                                                                                 \
-    "known AS (INSERT INTO error_group (fingerprint, task_type, error_class, message)"             \
-    " SELECT fingerprint, task_type, error_class, masked FROM pg_temp.incoming"                    \
-    " WHERE masked IS NOT NULL ORDER BY fingerprint ON CONFLICT DO NOTHING)"
+    "INSERT INTO error_group (fingerprint, task_type, error_class, message)"                       \
+    " SELECT * FROM pg_temp.incoming_group ORDER BY fingerprint ON CONFLICT DO NOTHING"
+
+static int say_claims(struct store *s, const struct store_claim *claims, size_t n,
+                      struct rp_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (say(s, err, "%s(%" PRId32 ", %" PRId64 "::bigint)", i > 0 ? ", " : "",
+                claims[i].partition, claims[i].epoch) != 0)
+            return -1;
+    return 0;
+}
+
+/* Straight into dead_letter: for new rows that are all ours, or the server refuses them all. An
+ * owner that was a zombie for a while is refused before it has rows there. */
+static int say_straight(struct store *s, const struct store_claim *claims, size_t n,
+                        const char *topic, struct rp_error *err)
+{
+    s->sql.len = 0;
+    if (say(s, err,
+            "SELECT pg_temp.fence(count(*), %zu) FROM archive_offset AS o"
+            " JOIN (VALUES ",
+            n) != 0 ||
+        say_claims(s, claims, n, err) != 0 ||
+        say(s, err,
+            ") AS n (partition, epoch) ON o.partition = n.partition"
+            " WHERE o.topic = %s AND o.epoch = n.epoch; COPY dead_letter (",
+            topic) != 0 ||
+        say_columns(s, err) != 0 ||
+        say(s, err,
+            ") FROM STDIN (FORMAT binary);" COPY_REST ADD_GROUPS ";"
+            "WITH mine AS (" ADVANCE " RETURNING 1) SELECT pg_temp.fence("
+            "(SELECT count(*) FROM mine), (SELECT count(*) FROM pg_temp.incoming_claim))",
+            topic) != 0)
+        return -1;
+    return end_sql(s, err);
+}
 
 /* The dead letter that was replayed, for one that a replay led to. */
 #define ORIGIN                                                                                     \
@@ -225,22 +311,14 @@ static int say_claims(struct store *s, const struct store_claim *claims, size_t 
     " marked AS (UPDATE dead_letter_state AS s SET came_back_at = o.came_back_at"                  \
     " FROM origins AS o WHERE s.dead_at = o.dead_at AND s.id = o.id)"
 
-/* The claims' rows of archive_offset are locked by the last statement only, which begins once all
- * data has arrived; and it takes the rows of those partitions alone whose epoch is still the one we
- * know. */
-static int say_write(struct store *s, bool replayed, const struct store_claim *claims, size_t n,
-                     const char *topic, struct rp_error *err)
+/* By a table of our own, from which the last statement takes what is new and still ours. */
+static int say_staged(struct store *s, bool replayed, const char *topic, struct rp_error *err)
 {
     s->sql.len = 0;
     if (say(s, err,
-            "COPY pg_temp.incoming FROM STDIN (FORMAT binary);"
-            "WITH mine AS (UPDATE archive_offset AS o"
-            " SET next_offset = n.next_offset, updated_at = now() FROM (VALUES ") != 0 ||
-        say_claims(s, claims, n, err) != 0 ||
-        say(s, err,
-            ") AS n (partition, epoch, next_offset) WHERE o.topic = %s"
-            " AND o.partition = n.partition AND o.epoch = n.epoch"
-            " RETURNING o.partition), " ADD_GROUPS ", added AS (INSERT INTO dead_letter (",
+            "COPY pg_temp.incoming FROM STDIN (FORMAT binary);" COPY_REST "WITH mine AS (" ADVANCE
+            " RETURNING o.partition), known AS (" ADD_GROUPS "),"
+            " added AS (INSERT INTO dead_letter (",
             topic) != 0 ||
         say_columns(s, err) != 0 ||
         say(s, err, "%s) SELECT ", replayed ? ", replay_of_at, replay_of" : "") != 0 ||
@@ -266,24 +344,94 @@ static void mark_fenced(const PGresult *mine, struct store_claim *claims, size_t
     }
 }
 
-int store_write(struct store *s, const struct store_rows *rows, struct store_claim *claims,
-                size_t n_claims, int64_t *out_added, struct rp_error *err)
+static int begin(struct store *s, bool straight, bool replayed, const struct store_claim *claims,
+                 size_t n_claims, struct rp_error *err)
 {
-    const struct rp_bytes data[] = {copy_header, rows->groups, rows->letters, copy_trailer};
-    PGresult *result;
     char *topic = rp_db_literal(s->db, s->topic);
     if (topic == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "cannot quote the topic's name");
-    int failed = say_write(s, rows->replayed, claims, n_claims, topic, err);
+    int failed = straight ? say_straight(s, claims, n_claims, topic, err)
+                          : say_staged(s, replayed, topic, err);
     PQfreemem(topic);
-    if (failed != 0)
-        return -1;
     RP_CRASH_POINT(copy_before);
-    if (rp_db_copy(s->db, (const char *)s->sql.data, data, 4, &result, err) != 0)
+    if (failed != 0 || rp_db_copy_begin(s->db, (const char *)s->sql.data, err) != 0)
+        return -1;
+    return rp_db_copy_send(s->db, copy_header, err);
+}
+
+/* Sends what follows the letters, and has it all committed. */
+static int finish(struct store *s, struct rp_bytes groups, const struct store_claim *claims,
+                  size_t n, PGresult **out, struct rp_error *err)
+{
+    s->claims.buf.len = 0;
+    for (size_t i = 0; i < n; i++) {
+        copy_row(&s->claims, 3);
+        copy_int32(&s->claims, claims[i].partition);
+        copy_int64(&s->claims, claims[i].epoch);
+        copy_int64(&s->claims, claims[i].next_offset);
+    }
+    const struct rp_bytes rest[] = {groups, rp_buf_bytes(&s->claims.buf)};
+    if (s->claims.failed)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for claims");
+    for (size_t i = 0; i < 2; i++)
+        if (rp_db_copy_send(s->db, copy_trailer, err) != 0 || rp_db_copy_next(s->db, err) != 0 ||
+            rp_db_copy_send(s->db, copy_header, err) != 0 ||
+            rp_db_copy_send(s->db, rest[i], err) != 0)
+            return -1;
+    if (rp_db_copy_send(s->db, copy_trailer, err) != 0 || rp_db_copy_end(s->db, out, err) != 0)
         return -1;
     RP_CRASH_POINT(database_committed);
+    return 0;
+}
+
+int store_send(struct store *s, struct rp_bytes letters, const struct store_claim *claims,
+               size_t n_claims, struct rp_error *err)
+{
+    if (!s->sending) {
+        s->sent = 0;
+        if (begin(s, true, false, claims, n_claims, err) != 0)
+            return -1;
+    }
+    const struct rp_bytes more = {letters.data + s->sent, letters.len - s->sent};
+    s->sending = rp_db_copy_send(s->db, more, err) == 0;
+    s->sent = letters.len;
+    return s->sending ? 0 : -1;
+}
+
+static int write_straight(struct store *s, const struct store_rows *rows,
+                          const struct store_claim *claims, size_t n_claims, struct rp_error *err)
+{
+    PGresult *result;
+    if (store_send(s, rows->letters, claims, n_claims, err) != 0)
+        return -1;
+    s->sending = false;
+    if (finish(s, rows->groups, claims, n_claims, &result, err) != 0)
+        return -1;
+    PQclear(result);
+    return 0;
+}
+
+static int write_staged(struct store *s, const struct store_rows *rows, struct store_claim *claims,
+                        size_t n_claims, int64_t *out_added, struct rp_error *err)
+{
+    PGresult *result;
+    if (begin(s, false, rows->replayed, claims, n_claims, err) != 0 ||
+        rp_db_copy_send(s->db, rows->letters, err) != 0 ||
+        finish(s, rows->groups, claims, n_claims, &result, err) != 0)
+        return -1;
     mark_fenced(result, claims, n_claims);
     *out_added = PQntuples(result) == 0 ? 0 : strtoll(PQgetvalue(result, 0, 1), NULL, 10);
     PQclear(result);
     return 0;
+}
+
+int store_write(struct store *s, const struct store_rows *rows, struct store_claim *claims,
+                size_t n_claims, int64_t *out_added, struct rp_error *err)
+{
+    if (rows->straight && write_straight(s, rows, claims, n_claims, err) == 0) {
+        *out_added = (int64_t)rows->n;
+        return 0;
+    }
+    stop_sending(s);
+    return write_staged(s, rows, claims, n_claims, out_added, err);
 }

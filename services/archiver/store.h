@@ -50,8 +50,17 @@ void store_forget_days(struct store *s);
 /* Rows of row_write, and of the groups that they are of. */
 struct store_rows {
     struct rp_bytes groups, letters;
+    size_t n;      /* letters */
     bool replayed; /* a replay sent the task of one of them */
+    bool straight; /* none is, and all belong to the claims: worth trying the short way */
 };
+
+/* Begins to send rows that store_write may get as `straight`: these, and what is appended to them
+ * until then. So the server works while the next ones are made. What is called meanwhile beside it
+ * takes that back, and store_write then sends all. Where it fails, store_write tells why. */
+RP_NODISCARD int store_send(struct store *s, struct rp_bytes letters,
+                            const struct store_claim *claims, size_t n_claims,
+                            struct rp_error *err);
 
 /* Commits rows of row_write, which belong to the partitions of `claims`, together with the claims'
  * next_offset. The rows of claims that are no longer ours, whose epoch is set to 0 here, are left

@@ -354,6 +354,8 @@ static int run(struct worker *w, struct rp_error *err)
             return -1;
         if (batch_full(w->batch) || (batch_rows(w->batch) > 0 && poll_timeout(w) == 0))
             write_batch(w);
+        else if (store_connected(w->store))
+            batch_send(w->batch, w->store, &w->parts);
     }
     write_batch(w);
     return 0;

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -80,10 +81,32 @@ void claim(struct store *s, struct store_claim *c)
         fail_msg("%s", err.text);
 }
 
+bool straight;
+
+/* How many rows of binary COPY these are. */
+static size_t count_rows(struct rp_bytes rows)
+{
+    size_t n = 0, at = 0;
+    for (; at < rows.len; n++) {
+        uint16_t fields;
+        memcpy(&fields, rows.data + at, sizeof fields);
+        at += sizeof fields;
+        for (int i = be16toh(fields); i > 0; i--) {
+            uint32_t size;
+            memcpy(&size, rows.data + at, sizeof size);
+            at += sizeof size + (be32toh(size) == UINT32_MAX ? 0 : be32toh(size));
+        }
+    }
+    return n;
+}
+
 int write_all(struct store *s, const struct copy *rows, struct store_claim *claims, size_t n,
               int64_t *added)
 {
-    struct store_rows batch = {rp_buf_bytes(&groups.rows.buf), rp_buf_bytes(&rows->buf), false};
+    struct store_rows batch = {.groups = rp_buf_bytes(&groups.rows.buf),
+                               .letters = rp_buf_bytes(&rows->buf),
+                               .n = count_rows(rp_buf_bytes(&rows->buf)),
+                               .straight = straight};
     int failed = store_write(s, &batch, claims, n, added, &err);
     groups_drop(&groups);
     return failed;

@@ -31,6 +31,8 @@ int migrated_database(void **state);
 
 struct store *open_store(const char *owner);
 void claim(struct store *s, struct store_claim *c);
+/* Whether rows are tried straight into the table before they are staged. */
+extern bool straight;
 int write_all(struct store *s, const struct copy *rows, struct store_claim *claims, size_t n,
               int64_t *added);
 /* Rows `from` to `to` of a partition, as they would come from its records. */
