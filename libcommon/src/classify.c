@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <xxhash.h>
 
 #include "glob.h"
 #include "policies.h"
@@ -126,15 +127,51 @@ static const struct rp_category *match_message(const struct rp_rules *rules, str
     return NULL;
 }
 
+static const struct rp_category *by_rules(const struct rp_policies *p, struct rp_bytes name)
+{
+    struct pair_set pairs;
+    note_pairs(name, &pairs);
+    const struct rp_category *found = match_class(&p->configured, name, &pairs);
+    return found != NULL ? found : match_class(&p->builtin, name, &pairs);
+}
+
+/* What the rules said of a class. Never changes, and stays as long as the policies, since another
+ * thread may be reading it. */
+struct rp_class_memo {
+    const struct rp_category *found;
+    size_t len;
+    char name[];
+};
+
+static void remember(_Atomic(struct rp_class_memo *) *place, struct rp_bytes name,
+                     const struct rp_category *found)
+{
+    struct rp_class_memo *none = NULL, *memo = malloc(sizeof *memo + name.len);
+    if (memo == NULL)
+        return;
+    memo->found = found;
+    memo->len = name.len;
+    memcpy(memo->name, name.data, name.len);
+    if (!atomic_compare_exchange_strong(place, &none, memo))
+        free(memo);
+}
+
+/* There are few classes, and to try the rules costs more than all else that is decided of an event.
+ * One that finds its place taken does without a memo. */
 static const struct rp_category *by_class(const struct rp_policies *p, struct rp_bytes name)
 {
     if (name.len == 0)
         return NULL;
     name = rp_bytes_head(name, RP_MAX_CLASS_BYTES);
-    struct pair_set pairs;
-    note_pairs(name, &pairs);
-    const struct rp_category *found = match_class(&p->configured, name, &pairs);
-    return found != NULL ? found : match_class(&p->builtin, name, &pairs);
+    _Atomic(struct rp_class_memo *) *place =
+        &p->memos[XXH3_64bits(name.data, name.len) % RP_CLASS_MEMOS];
+    const struct rp_class_memo *memo = atomic_load_explicit(place, memory_order_acquire);
+    if (memo != NULL && memo->len == name.len && memcmp(memo->name, name.data, name.len) == 0)
+        return memo->found;
+    const struct rp_category *found = by_rules(p, name);
+    if (memo == NULL)
+        remember(place, name, found);
+    return found;
 }
 
 static const struct rp_category *by_message(const struct rp_policies *p, struct rp_bytes text)

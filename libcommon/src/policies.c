@@ -9,8 +9,14 @@
 struct rp_policies *rp_policies_new(void)
 {
     struct rp_policies *p = calloc(1, sizeof *p);
-    if (p != NULL)
-        atomic_init(&p->refs, 1);
+    if (p == NULL)
+        return NULL;
+    p->memos = calloc(RP_CLASS_MEMOS, sizeof *p->memos);
+    if (p->memos == NULL) {
+        free(p);
+        return NULL;
+    }
+    atomic_init(&p->refs, 1);
     return p;
 }
 
@@ -46,6 +52,9 @@ void rp_policies_unref(struct rp_policies *p)
         rp_strings_clear(&p->drafts[i].classes);
         rp_strings_clear(&p->drafts[i].messages);
     }
+    for (size_t i = 0; i < RP_CLASS_MEMOS; i++)
+        free(p->memos[i]);
+    free(p->memos);
     rp_rules_clear(&p->configured);
     rp_rules_clear(&p->builtin);
     free(p->items);

@@ -109,8 +109,11 @@ struct rp_category_draft {
     struct rp_strings classes, messages;
 };
 
+#define RP_CLASS_MEMOS 256u
+
 struct rp_policies {
     atomic_int refs;
+    _Atomic(struct rp_class_memo *) *memos; /* RP_CLASS_MEMOS places of classify.c */
     struct rp_category_draft *drafts; /* own the configured patterns and new categories' names */
     size_t n_drafts;
     struct rp_category_entry *categories; /* never moves once rules point to it */
