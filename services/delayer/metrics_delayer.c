@@ -43,9 +43,16 @@ void delayer_metrics_init(struct delayer_metrics *m, struct rp_metrics *metrics,
 void delayer_metrics_settled(struct delayer_metrics *m, enum settle_kind kind, const char *topic,
                              enum rp_reason reason)
 {
-    struct rp_bytes labels[] = {rp_str(settle_kind_name(kind)), rp_str(topic),
-                                rp_str(kind == SETTLE_DEAD ? rp_reason_name(reason) : "")};
-    rp_series_add(rp_family_series(m->settled, labels), 1);
+    const char *stated = kind == SETTLE_DEAD ? rp_reason_name(reason) : "";
+    if (m->last.series == NULL || m->last.kind != kind || m->last.topic != topic ||
+        m->last.reason != stated) {
+        struct rp_bytes labels[] = {rp_str(settle_kind_name(kind)), rp_str(topic), rp_str(stated)};
+        m->last.kind = kind;
+        m->last.topic = topic;
+        m->last.reason = stated;
+        m->last.series = rp_family_series(m->settled, labels);
+    }
+    rp_series_add(m->last.series, 1);
 }
 
 void delayer_metrics_late(struct delayer_metrics *m, int64_t late_us)

@@ -12,6 +12,11 @@ struct delayer_metrics {
     struct rp_family *held, *lag, *due, *bytes;
     struct rp_series *lateness, *transactions, *failures;
     char worker[12];
+    struct {
+        enum settle_kind kind;
+        const char *topic, *reason; /* compared as pointers */
+        struct rp_series *series;
+    } last; /* of `settled`: a batch has long runs of the same */
 };
 
 void delayer_metrics_init(struct delayer_metrics *m, struct rp_metrics *metrics, int worker);
