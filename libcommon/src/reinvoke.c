@@ -21,11 +21,9 @@ static void put(struct builder *b, const char *name, struct rp_bytes value)
 
 static void put_number(struct builder *b, const char *name, int64_t value)
 {
-    char text[RP_UNIT_TEXT];
-    size_t len = strlen(rp_format_int(value, text));
-    void *copy = rp_arena_copy(b->arena, text, len);
-    b->failed = b->failed || copy == NULL;
-    put(b, name, (struct rp_bytes){copy, len});
+    char *text = rp_arena_alloc(b->arena, RP_UNIT_TEXT);
+    b->failed = b->failed || text == NULL;
+    put(b, name, text == NULL ? RP_NULL_BYTES : rp_str(rp_format_int(value, text)));
 }
 
 static int begin(struct builder *b, struct rp_arena *arena, size_t most, struct rp_error *err)

@@ -44,11 +44,11 @@ static int parse(struct rp_bytes text, int64_t max, int64_t *out)
     for (size_t i = 0; i < text.len; i++) {
         if (s[i] < '0' || s[i] > '9')
             return -1;
-        int64_t digit = s[i] - '0';
-        if (n > (max - digit) / 10)
+        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, s[i] - '0', &n))
             return -1;
-        n = 10 * n + digit;
     }
+    if (n > max)
+        return -1;
     *out = n;
     return 0;
 }

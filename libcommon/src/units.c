@@ -115,18 +115,15 @@ static char *format_with_unit(int64_t n, const struct unit *units, char out[RP_U
 /* Runs several times a record, so it does without printf. */
 char *rp_format_int(int64_t n, char out[RP_UNIT_TEXT])
 {
-    char digits[RP_UNIT_TEXT], *at = out;
-    size_t n_digits = 0;
+    char text[RP_UNIT_TEXT], *end = text + sizeof text, *at = end;
     uint64_t left = n < 0 ? -(uint64_t)n : (uint64_t)n;
+    *--at = '\0';
     do
-        digits[n_digits++] = (char)('0' + left % 10);
+        *--at = (char)('0' + left % 10);
     while ((left /= 10) > 0);
     if (n < 0)
-        *at++ = '-';
-    while (n_digits > 0)
-        *at++ = digits[--n_digits];
-    *at = '\0';
-    return out;
+        *--at = '-';
+    return memcpy(out, at, (size_t)(end - at));
 }
 
 char *rp_format_duration(int64_t ms, char out[RP_UNIT_TEXT])
