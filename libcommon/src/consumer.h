@@ -11,9 +11,9 @@ struct rp_consumer;
 
 struct rp_consumer_owner {
     void *opaque;
-    /* Partitions came. May set the offsets to start from in `parts` (they are
-     * RD_KAFKA_OFFSET_INVALID: the committed ones). Called inside rp_consumer_poll. */
-    void (*assigned)(void *opaque, rd_kafka_topic_partition_list_t *parts);
+    /* Partitions came, and are held until their owner begins with them (rp_kafka_begin). Called
+     * inside rp_consumer_poll. */
+    void (*assigned)(void *opaque, const rd_kafka_topic_partition_list_t *parts);
     /* Partitions go. What is under way for them must be finished or dropped before this returns.
      * `lost`: they may have another owner already, so nothing can be committed any more. */
     void (*revoked)(void *opaque, const rd_kafka_topic_partition_list_t *parts, bool lost);

@@ -273,6 +273,26 @@ int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition
     return rc;
 }
 
+void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
+{
+    (void)rd_kafka_pause_partitions(consumer, parts);
+}
+
+int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
+                   struct rp_error *err)
+{
+    if (rp_kafka_seek_one(consumer, topic, partition, offset, err) != 0)
+        return -1;
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(one, topic, partition);
+    /* Where librdkafka's own thread pauses it at the same moment, for a rebalance, the first one
+     * may come to nothing, and the answer does not say so. */
+    for (int i = 0; i < 2; i++)
+        (void)rd_kafka_resume_partitions(consumer, one);
+    rd_kafka_topic_partition_list_destroy(one);
+    return 0;
+}
+
 int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,
                      const struct rp_header **out, size_t *out_n, struct rp_error *err)
 {

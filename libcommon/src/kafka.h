@@ -46,6 +46,16 @@ int rp_kafka_fail_error(struct rp_error *err, rd_kafka_error_t *error, const cha
  * and a log that was cut sets it back), and has not sought then; so it is told once more. */
 RP_NODISCARD int rp_kafka_seek(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *offsets,
                                struct rp_error *err);
+/* How a partition comes: at offset 0 and paused, so that nothing of it is fetched before its owner
+ * has said where to begin. It must not be librdkafka that looks an offset up: it takes the
+ * committed one for none when the assignment changes meanwhile, and begins at the log's beginning;
+ * and when it was told to begin at the end, it may ask for that a second time (the leader changed,
+ * say), and go there after a seek, past all that lies between. */
+void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts);
+/* Has a partition that is held begin at `offset`; < 0: at the log's beginning. Fails while
+ * librdkafka has not begun with the partition, a moment after it was assigned. */
+RP_NODISCARD int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition,
+                                int64_t offset, struct rp_error *err);
 /* `offset` < 0: from the log's beginning. */
 RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition,
                                    int64_t offset, struct rp_error *err);

@@ -25,6 +25,7 @@ int parts_add(struct parts *p, int32_t partition, struct metrics_archiver *metri
         p->cap = cap;
     }
     p->items[p->n++] = (struct part){.claim = {.partition = partition},
+                                     .paused = true,
                                      .lag = metrics_archiver_lag(metrics, partition)};
     return 0;
 }

@@ -237,7 +237,7 @@ static void write_batch(struct worker *w)
     RP_CRASH_POINT(watched_offsets_after);
 }
 
-static void on_assigned(void *opaque, rd_kafka_topic_partition_list_t *list)
+static void on_assigned(void *opaque, const rd_kafka_topic_partition_list_t *list)
 {
     struct worker *w = opaque;
     RP_CRASH_POINT(assigned);

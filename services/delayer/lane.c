@@ -28,7 +28,7 @@ struct lane {
     rd_kafka_message_t *fetched[FETCHED_MAX];
     int n_fetched, next;
     bool queue_empty;
-    bool end_is_found;
+
     struct rp_log_end end; /* the log's, where it comes before the recovery's */
 };
 
@@ -97,19 +97,6 @@ static bool fetch(struct lane *lane)
     return lane->n_fetched > 0;
 }
 
-/* The end itself is reported, too. What is in the queue without being taken out says nothing: it
- * may have been left there when the partition was ours before. */
-bool lane_end_is_found(struct lane *lane)
-{
-    while (!lane->end_is_found && fetch(lane)) {
-        rd_kafka_message_t *m = lane->fetched[lane->next++];
-        lane->end_is_found =
-            m->err == RD_KAFKA_RESP_ERR_NO_ERROR || m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF;
-        rd_kafka_message_destroy(m);
-    }
-    return lane->end_is_found;
-}
-
 static void drop_fetched(struct lane *lane)
 {
     while (lane->next < lane->n_fetched)
@@ -121,8 +108,7 @@ int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
 {
     bool lost_state = false;
     struct rp_bytes metadata = {position->metadata, position->metadata_size};
-    drop_fetched(lane); /* of the end */
-    if (rp_kafka_seek_one(consumer, lane->tier->topic, lane->partition, position->offset, err) != 0)
+    if (rp_kafka_begin(consumer, lane->tier->topic, lane->partition, position->offset, err) != 0)
         return -1;
     if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
                      &lost_state, &lane->frontier, err) != 0)

@@ -20,12 +20,8 @@ struct lane;
 RP_NODISCARD int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *topic,
                           int32_t partition, int wake_fd, struct hold *hold, struct lane **out,
                           struct rp_error *err);
-/* Whether librdkafka has found the end of the partition, where it is assigned at first. Nothing is
- * to be sought before: told to seek while it asks where the end is, it asks again, and goes there
- * after all, past all that lies between. */
-bool lane_end_is_found(struct lane *lane);
-/* The end is found, and the partition's state is known: reading can begin. `position` is the
- * committed offset and its metadata. Fails RETRIABLE for want of memory, or while librdkafka has
+/* The partition's state is known: reading can begin. `position` is the committed offset and its
+ * metadata. Fails RETRIABLE for want of memory, or while librdkafka has
  * not begun with the partition. */
 RP_NODISCARD int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
                                 const rd_kafka_topic_partition_t *position, struct rp_error *err);

@@ -21,19 +21,6 @@ static int make_room(struct lanes *l, size_t n, struct rp_error *err)
     return 0;
 }
 
-static bool left_early(const struct lanes *l, const rd_kafka_topic_partition_t *p)
-{
-    return l->left != NULL &&
-           rd_kafka_topic_partition_list_find(l->left, p->topic, p->partition) != NULL;
-}
-
-static void note_left(struct lanes *l, const struct lane *lane)
-{
-    if (l->left == NULL)
-        l->left = rd_kafka_topic_partition_list_new(8);
-    rd_kafka_topic_partition_list_add(l->left, lane_topic(lane), lane_partition(lane));
-}
-
 int lanes_add(struct lanes *l, const rd_kafka_topic_partition_list_t *parts, struct rp_error *err)
 {
     l->epoch++;
@@ -46,11 +33,6 @@ int lanes_add(struct lanes *l, const rd_kafka_topic_partition_list_t *parts, str
             return -1;
         l->all++;
     }
-    for (int i = 0; i < parts->cnt; i++)
-        if (left_early(l, &parts->elems[i]))
-            return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE,
-                           "partition %s %" PRId32 " comes back before its end was found",
-                           parts->elems[i].topic, parts->elems[i].partition);
     return 0;
 }
 
@@ -71,8 +53,6 @@ void lanes_remove(struct lanes *l, const rd_kafka_topic_partition_list_t *parts)
     for (size_t i = 0; i < l->all; i++) {
         struct lane *lane = l->items[i];
         if (contains(parts, lane)) {
-            if (!lane_end_is_found(lane))
-                note_left(l, lane);
             lane_free(lane);
             continue;
         }
@@ -95,9 +75,6 @@ void lanes_clear(struct lanes *l)
 {
     while (l->all > 0)
         lane_free(l->items[--l->all]);
-    if (l->left != NULL)
-        rd_kafka_topic_partition_list_destroy(l->left);
-    l->left = NULL;
     free(l->items);
     l->items = NULL;
     l->n = l->cap = 0;
@@ -140,9 +117,8 @@ static void ask(struct lanes *l)
 {
     rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(8);
     for (size_t i = l->n; i < l->all; i++)
-        if (lane_end_is_found(l->items[i]))
-            rd_kafka_topic_partition_list_add(parts, lane_topic(l->items[i]),
-                                              lane_partition(l->items[i]));
+        rd_kafka_topic_partition_list_add(parts, lane_topic(l->items[i]),
+                                          lane_partition(l->items[i]));
     rp_inquiry_ask(l->inquiry, parts, l->epoch);
     rd_kafka_topic_partition_list_destroy(parts);
 }

@@ -18,13 +18,10 @@ struct lanes {
     size_t all; /* those that wait for their state, too */
     size_t cap;
     uint64_t epoch; /* counts the changes of ownership: an older answer means nothing */
-    rd_kafka_topic_partition_list_t *left; /* before their end was found; NULL: none */
 };
 
-/* Partitions come; their state is asked for by lanes_take_over. librdkafka does not forget that it
- * asked for a partition's end when the partition goes and comes again meanwhile, and an answer to
- * it moves the partition later, past records that were not read. Then this fails RETRIABLE, and
- * only a new client will do; nothing is read of them until then. */
+/* Partitions come, held (rp_kafka_hold); their state is asked for by lanes_take_over. Fails
+ * RETRIABLE for want of memory. */
 RP_NODISCARD int lanes_add(struct lanes *l, const rd_kafka_topic_partition_list_t *parts,
                            struct rp_error *err);
 void lanes_remove(struct lanes *l, const rd_kafka_topic_partition_list_t *parts);

@@ -36,17 +36,12 @@ struct delayer {
     bool joined; /* the group has given us partitions, or none */
 };
 
-static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
+static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
 {
     struct delayer *d = opaque;
     struct rp_error err;
     if (lanes_add(&d->lanes, parts, &err) != 0)
         rp_outbox_give_up(d->outbox, &err);
-    /* Each lane seeks once its state is known. librdkafka would look the offset up itself, but when
-     * the assignment changes while it is not known (a transaction is under way), it takes that for
-     * none, and begins at the log's beginning. */
-    for (int i = 0; i < parts->cnt; i++)
-        parts->elems[i].offset = RD_KAFKA_OFFSET_END;
     d->joined = true;
     RP_CRASH_POINT(assigned);
     d->outbox->backoff_ms = 0;
@@ -193,7 +188,7 @@ static const struct rp_property consumer_defaults[] = {
     {"queued.max.messages.kbytes", "512"},
     {"fetch.message.max.bytes", "262144"},
     {"fetch.queue.backoff.ms", "5"},
-    /* A partition that comes is read when its end was found, which a fetch that waits holds up. */
+    /* A partition that comes is fetched when the fetch under way has ended, which may wait. */
     {"fetch.wait.max.ms", "100"},
 };
 

@@ -15,7 +15,6 @@
 
 struct arriving {
     int32_t partition;
-    bool found;      /* librdkafka has found its end */
     bool recall;     /* wanted */
     int64_t until;   /* the committed offset; -1: not known yet */
     int64_t first;   /* where the recall began; -1: not known yet */
@@ -33,7 +32,6 @@ struct arrivals {
     uint64_t epoch; /* of the answers that still hold */
     struct arriving *items;
     size_t n, cap;
-    rd_kafka_topic_partition_list_t *left; /* before their end was found */
 };
 
 int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char *group,
@@ -44,7 +42,6 @@ int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char 
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for partitions that come");
     *a = (struct arrivals){
         .client = client, .positions = positions, .topic = config->topics.failed_tasks};
-    a->left = rd_kafka_topic_partition_list_new(8);
     if (rp_inquiry_new(config, client, group, -1, &a->inquiry, err) != 0) {
         arrivals_free(a);
         return -1;
@@ -58,7 +55,6 @@ void arrivals_free(struct arrivals *a)
     if (a == NULL)
         return;
     rp_inquiry_free(a->inquiry);
-    rd_kafka_topic_partition_list_destroy(a->left);
     free(a->items);
     free(a);
 }
@@ -98,28 +94,16 @@ int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_e
 {
     const struct arriving item = {
         .partition = partition, .recall = recall, .until = -1, .first = -1};
-    if (add(a, &item, err) != 0)
-        return -1;
-    if (rd_kafka_topic_partition_list_find(a->left, a->topic, partition) != NULL)
-        return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE,
-                       "partition %" PRId32 " comes back before its end was found", partition);
-    return 0;
-}
-
-int arrivals_again(struct arrivals *a, int32_t partition, struct rp_error *err)
-{
-    const struct arriving item = {.partition = partition, .found = true, .until = -1, .first = -1};
     return add(a, &item, err);
 }
 
-void arrivals_end_found(struct arrivals *a, const rd_kafka_message_t *m)
+void arrivals_end_met(struct arrivals *a, const rd_kafka_message_t *m)
 {
     size_t place = place_of(a, m->partition);
     if (place == a->n)
         return;
     struct arriving *p = &a->items[place];
-    p->found = true;
-    if (m->err != RD_KAFKA_RESP_ERR__PARTITION_EOF || m->offset >= p->until)
+    if (m->offset >= p->until)
         return;
     if (p->first < 0)
         p->first = m->offset;
@@ -132,8 +116,6 @@ void arrivals_remove(struct arrivals *a, int32_t partition)
     a->epoch++;
     if (place == a->n)
         return;
-    if (!a->items[place].found)
-        rd_kafka_topic_partition_list_add(a->left, a->topic, partition);
     drop(a, place);
 }
 
@@ -150,7 +132,7 @@ static int begin(struct arrivals *a, size_t place, int64_t committed, struct rp_
     if (p->recall && committed > 0)
         from = committed > RECALL_MOST ? committed - RECALL_MOST : 0;
     if ((committed >= 0 && positions_set(a->positions, p->partition, committed, err) != 0) ||
-        seek(a, p->partition, from, err) != 0)
+        rp_kafka_begin(a->client, a->topic, p->partition, from, err) != 0)
         return -1;
     p->until = committed;
     if (from == committed)
@@ -216,7 +198,7 @@ void arrivals_serve(struct arrivals *a)
         return;
     parts = rd_kafka_topic_partition_list_new((int)a->n);
     for (size_t i = 0; i < a->n; i++)
-        if (a->items[i].until < 0 && a->items[i].found)
+        if (a->items[i].until < 0)
             rd_kafka_topic_partition_list_add(parts, a->topic, a->items[i].partition);
     rp_inquiry_ask(a->inquiry, parts, a->epoch);
     rd_kafka_topic_partition_list_destroy(parts);
@@ -261,7 +243,6 @@ enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)
     if (place == a->n)
         return ARRIVAL_NONE;
     struct arriving *p = &a->items[place];
-    p->found = true;
     if (p->until < 0)
         return ARRIVAL_DROP;
     if (m->offset >= p->until) {

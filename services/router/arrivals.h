@@ -29,22 +29,14 @@ RP_NODISCARD int arrivals_new(const struct rp_config *config, rd_kafka_t *client
                               struct rp_error *err);
 void arrivals_free(struct arrivals *a);
 
-/* The partition is to begin at its committed offset; `recall`: a stretch before it. It is assigned
- * at RD_KAFKA_OFFSET_END: librdkafka would look the offset up itself, but when the assignment
- * changes while that is not known, it takes it for none, and begins at the log's beginning. Nor
- * does it forget, when it is told to seek, that it has asked where the end is: it asks again, and
- * goes there after all, past all that lies between. So nothing is sought before it has found the
- * end. Nor does it forget the question when the partition goes and comes again meanwhile, and an
- * answer to it moves the partition later. Then this fails RETRIABLE, and only a new client will do;
- * what comes of the partition until then is dropped. */
+/* The partition, which is held (rp_kafka_hold) or read, is to begin at its committed offset;
+ * `recall`: a stretch before it. What comes of it until then is dropped. */
 RP_NODISCARD int arrivals_add(struct arrivals *a, int32_t partition, bool recall,
                               struct rp_error *err);
-/* A partition that is read is to begin anew at its committed offset. */
-RP_NODISCARD int arrivals_again(struct arrivals *a, int32_t partition, struct rp_error *err);
-/* The partition was fetched from, or its end was reported (RD_KAFKA_RESP_ERR__PARTITION_EOF), so
- * that is found. Where it comes before the committed offset, and still does after a while, the log
- * was cut, and what lies there now may be new: it is read on from where the recall began. */
-void arrivals_end_found(struct arrivals *a, const rd_kafka_message_t *m);
+/* The partition's end was reported (RD_KAFKA_RESP_ERR__PARTITION_EOF). Where it comes before the
+ * committed offset, and still does after a while, the log was cut, and what lies there now may be
+ * new: it is read on from where the recall began. */
+void arrivals_end_met(struct arrivals *a, const rd_kafka_message_t *m);
 void arrivals_remove(struct arrivals *a, int32_t partition);
 
 /* Asks for what is not known, and begins with what is. Call it again and again. */

@@ -34,30 +34,21 @@ void intake_clear(struct intake *in)
 int intake_add(struct intake *in, const rd_kafka_topic_partition_list_t *parts, bool recall,
                struct rp_error *err)
 {
-    int rc = 0;
     for (int i = 0; i < parts->cnt && in->arrivals != NULL; i++) {
         positions_forget(&in->positions, parts->elems[i].partition);
         if (arrivals_add(in->arrivals, parts->elems[i].partition, recall, err) != 0)
-            rc = -1; /* the others are known all the same, until they are read by a new client */
+            return -1;
     }
-    return rc;
+    return 0;
 }
 
 void intake_remove(struct intake *in, const rd_kafka_topic_partition_list_t *parts)
 {
-    for (int i = 0; i < parts->cnt && in->arrivals != NULL; i++)
-        arrivals_remove(in->arrivals, parts->elems[i].partition);
-}
-
-int intake_again(struct intake *in, const rd_kafka_topic_partition_list_t *parts,
-                 struct rp_error *err)
-{
     for (int i = 0; i < parts->cnt && in->arrivals != NULL; i++) {
-        positions_forget(&in->positions, parts->elems[i].partition);
-        if (arrivals_again(in->arrivals, parts->elems[i].partition, err) != 0)
-            return -1;
+        arrivals_remove(in->arrivals, parts->elems[i].partition);
+        /* It may come again, held, and must not be let go for that. */
+        (void)rd_kafka_topic_partition_list_del(in->waiting, in->topic, parts->elems[i].partition);
     }
-    return 0;
 }
 
 int intake_seek(struct intake *in, rd_kafka_topic_partition_list_t *offsets, struct rp_error *err)

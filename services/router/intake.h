@@ -28,9 +28,6 @@ void intake_clear(struct intake *in);
 RP_NODISCARD int intake_add(struct intake *in, const rd_kafka_topic_partition_list_t *parts,
                             bool recall, struct rp_error *err);
 void intake_remove(struct intake *in, const rd_kafka_topic_partition_list_t *parts);
-/* As another owner would: begins anew at the committed offsets. */
-RP_NODISCARD int intake_again(struct intake *in, const rd_kafka_topic_partition_list_t *parts,
-                              struct rp_error *err);
 
 /* Reads on from these offsets. */
 RP_NODISCARD int intake_seek(struct intake *in, rd_kafka_topic_partition_list_t *offsets,

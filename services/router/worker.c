@@ -48,7 +48,7 @@ static void begin_anew(struct router *r, const rd_kafka_topic_partition_list_t *
 {
     struct rp_error err;
     rp_outbox_open(&r->outbox);
-    must(r, intake_again(&r->intake, parts, &err), &err);
+    must(r, intake_add(&r->intake, parts, false, &err), &err);
 }
 
 /* What is being revoked needs no position any more: its next owner begins at the committed one. */
@@ -308,17 +308,15 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
         return;
     }
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
-        arrivals_end_found(r->intake.arrivals, m);
+        arrivals_end_met(r->intake.arrivals, m);
         return;
     }
     (void)rp_consumer_fail(r->consumer, m, &err);
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text));
     if (err.cls == RP_FATAL)
         rp_outbox_give_up(&r->outbox, &err);
-    else if (m->err == RD_KAFKA_RESP_ERR__BAD_COMPRESSION) {
-        arrivals_end_found(r->intake.arrivals, m); /* it was fetched there */
+    else if (m->err == RD_KAFKA_RESP_ERR__BAD_COMPRESSION)
         step_over(r, m, &err);
-    }
 }
 
 static bool batch_is_due(const struct router *r)
@@ -328,12 +326,10 @@ static bool batch_is_due(const struct router *r)
                         rp_mono_ms() - r->batch.began_mono_ms >= r->config->router.linger_ms);
 }
 
-static void assigned(void *opaque, rd_kafka_topic_partition_list_t *parts)
+static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
 {
     struct router *r = opaque;
     struct rp_error err;
-    for (int i = 0; i < parts->cnt; i++)
-        parts->elems[i].offset = RD_KAFKA_OFFSET_END; /* until it is known */
     must(r, intake_add(&r->intake, parts, r->route.guard != NULL, &err), &err);
     r->joined = true;
     RP_CRASH_POINT(assigned);
@@ -380,7 +376,7 @@ static void step(struct router *r)
         (void)close_batch(r);
 }
 
-/* A partition that comes is read on when its end was found, which a fetch that waits holds up. */
+/* A partition that comes is fetched when the fetch under way has ended, which may wait. */
 static const struct rp_property consumer_defaults[] = {
     {"fetch.wait.max.ms", "100"},
 };

@@ -42,10 +42,10 @@ static void commit(int64_t offset)
 static void assign(void)
 {
     struct rp_error err;
-    rd_kafka_topic_partition_list_t *end = mock_at(TOPIC, RD_KAFKA_OFFSET_END);
-    assert_int_equal(intake_add(&intake, end, false, &err), 0);
-    assert_int_equal(rd_kafka_assign(consumer, end), 0);
-    rd_kafka_topic_partition_list_destroy(end);
+    rd_kafka_topic_partition_list_t *one = mock_at(TOPIC, 0);
+    assert_int_equal(intake_add(&intake, one, false, &err), 0);
+    rd_kafka_topic_partition_list_destroy(one);
+    mock_assign(consumer, TOPIC);
 }
 
 static int set_up(void **state)
@@ -90,7 +90,7 @@ static int64_t next_within(int polls)
         intake_serve(&intake);
         rd_kafka_message_t *m = rd_kafka_consumer_poll(consumer, POLL_MS);
         if (m != NULL && m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
-            arrivals_end_found(intake.arrivals, m);
+            arrivals_end_met(intake.arrivals, m);
         if (m != NULL && m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
             assert_int_equal(intake_take(&intake, m, &kind, &err), 0);
         if (kind == ARRIVAL_NONE || kind == ARRIVAL_CUT) {
@@ -147,6 +147,22 @@ static void a_record_that_waits_is_read_again_when_its_time_has_come(void **stat
     assert_int_equal(next(), COMMITTED);
 }
 
+/* Its next owner may be this one, and has not begun with it then. */
+static void a_record_that_waits_lets_its_partition_go(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    assign();
+    assert_int_equal(next(), COMMITTED);
+    assert_int_equal(intake_postpone(&intake, 0, COMMITTED, &err), 0);
+    rd_kafka_topic_partition_list_t *one = mock_at(TOPIC, 0);
+    intake_remove(&intake, one);
+    rd_kafka_topic_partition_list_destroy(one);
+    now_mono_ms += WAIT_MS;
+    intake_serve(&intake);
+    assert_int_equal(next_within(POLLS_FOR_NOTHING), -1); /* it is still held */
+}
+
 /* librdkafka goes to the beginning of a log that ends before where it was. */
 static void what_lies_in_a_log_that_was_cut_is_read_on(void **state)
 {
@@ -179,7 +195,7 @@ static void what_cannot_be_unpacked_begins_at_what_is_committed(void **state)
         intake_serve(&intake);
         rd_kafka_message_t *m = rd_kafka_consumer_poll(consumer, POLL_MS);
         if (m != NULL && m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
-            arrivals_end_found(intake.arrivals, m);
+            arrivals_end_met(intake.arrivals, m);
         if (m != NULL)
             rd_kafka_message_destroy(m);
     }
@@ -201,6 +217,7 @@ int main(void)
         TEST(a_record_that_comes_twice_is_read_once),
         TEST(a_record_that_is_gone_back_to_is_read_again),
         TEST(a_record_that_waits_is_read_again_when_its_time_has_come),
+        TEST(a_record_that_waits_lets_its_partition_go),
         TEST(what_lies_in_a_log_that_was_cut_is_read_on),
         TEST(what_cannot_be_unpacked_begins_at_what_is_committed),
         TEST(what_cannot_be_unpacked_behind_it_begins_there),

@@ -20,42 +20,36 @@ static struct rp_config config = {
 static struct mock mock;
 static rd_kafka_t *consumer;
 static int wake_fd;
+static struct hold *hold;
 
 static int set_up(void **state)
 {
+    struct rp_error err;
     (void)state;
-    mock_start(&mock, 2, TOPIC);
+    mock_start(&mock, 1, TOPIC);
     consumer = mock_consumer(&mock, "group");
     wake_fd = eventfd(0, EFD_NONBLOCK);
     assert_true(wake_fd >= 0);
     mock_produce(&mock, TOPIC, 10);
-    return 0;
+    return hold_new(1 << 20, "/tmp", &hold, &err);
 }
 
 static int tear_down(void **state)
 {
     (void)state;
+    hold_free(hold);
     rd_kafka_destroy(consumer);
     mock_stop(&mock);
     (void)close(wake_fd);
     return 0;
 }
 
-static struct lane *assign(int64_t offset)
+static struct lane *new_lane(void)
 {
     struct rp_error err;
     struct lane *lane;
-    rd_kafka_topic_partition_list_t *one = mock_at(TOPIC, offset);
-    assert_int_equal(lane_new(consumer, &config, TOPIC, 0, wake_fd, NULL, &lane, &err), 0);
-    assert_int_equal(rd_kafka_assign(consumer, one), 0);
-    rd_kafka_topic_partition_list_destroy(one);
+    assert_int_equal(lane_new(consumer, &config, TOPIC, 0, wake_fd, hold, &lane, &err), 0);
     return lane;
-}
-
-static void unassign(struct lane *lane)
-{
-    lane_free(lane);
-    assert_int_equal(rd_kafka_assign(consumer, NULL), 0);
 }
 
 static void serve(void)
@@ -65,50 +59,78 @@ static void serve(void)
         rd_kafka_message_destroy(m);
 }
 
-static void find_end(struct lane *lane)
+static void take_over(struct lane *lane, int64_t offset)
 {
+    struct rp_error err;
+    const rd_kafka_topic_partition_t position = {
+        .topic = (char[]){TOPIC}, .partition = 0, .offset = offset};
     int polls = 0;
-    while (!lane_end_is_found(lane) && polls++ < MOST_POLLS)
+    while (lane_take_over(lane, consumer, &position, &err) != 0 && polls++ < MOST_POLLS)
         serve();
-    assert_true(lane_end_is_found(lane));
+    assert_true(lane_is_taken_over(lane));
 }
 
-static void the_end_of_an_empty_stretch_is_found(void **state)
+static void read_to(struct lane *lane, int64_t offset)
 {
-    (void)state;
-    struct lane *lane = assign(RD_KAFKA_OFFSET_END);
-    find_end(lane);
-    unassign(lane);
+    struct rp_error err;
+    struct rp_arena arena = {0};
+    for (int i = 0; i < MOST_POLLS && frontier_high(lane_frontier(lane)) < offset; i++) {
+        serve();
+        assert_true(lane_read(lane, INT64_MAX, 100, &arena, &err) >= 0);
+    }
+    assert_int_equal(frontier_high(lane_frontier(lane)), offset);
+    rp_arena_clear(&arena);
 }
 
 /* What was fetched for an earlier assignment stays in the queue until somebody takes it out. */
-static void what_is_left_of_an_earlier_assignment_is_no_end(void **state)
+static void what_is_left_of_an_earlier_assignment_is_not_read(void **state)
 {
     (void)state;
-    struct lane *lane = assign(0);
+    struct lane *lane = new_lane();
+    rd_kafka_topic_partition_list_t *first = mock_at(TOPIC, 0);
+    assert_int_equal(rd_kafka_assign(consumer, first), 0);
+    rd_kafka_topic_partition_list_destroy(first);
     rd_kafka_queue_t *queue = rd_kafka_queue_get_partition(consumer, TOPIC, 0);
     for (int i = 0; i < MOST_POLLS && rd_kafka_queue_length(queue) < 10; i++)
         serve();
-    assert_true(rd_kafka_queue_length(queue) >= 10);
-    unassign(lane);
-
-    assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(mock.cluster, 1, LIST_OFFSETS, 1,
-                                                                  RD_KAFKA_RESP_ERR_NO_ERROR, 1000),
-                     0);
-    lane = assign(RD_KAFKA_OFFSET_END);
     assert_true(rd_kafka_queue_length(queue) >= 10); /* else this shows nothing */
-    assert_false(lane_end_is_found(lane));
-    find_end(lane);
+    lane_free(lane);
+    assert_int_equal(rd_kafka_assign(consumer, NULL), 0);
+
+    lane = new_lane();
+    mock_assign(consumer, TOPIC);
+    take_over(lane, 3);
+    read_to(lane, 10);
+    assert_int_equal(frontier_held(lane_frontier(lane)), 7);
     rd_kafka_queue_destroy(queue);
-    unassign(lane);
+    lane_free(lane);
+}
+
+/* It goes where it is told to, later, past all that was not read. */
+static void librdkafka_is_not_asked_where_anything_begins_or_ends(void **state)
+{
+    size_t n, asked = 0;
+    (void)state;
+    struct lane *lane = new_lane();
+    rd_kafka_mock_start_request_tracking(mock.cluster);
+    mock_assign(consumer, TOPIC);
+    take_over(lane, 3);
+    read_to(lane, 10);
+    rd_kafka_mock_request_t **requests = rd_kafka_mock_get_requests(mock.cluster, &n);
+    for (size_t i = 0; i < n; i++)
+        asked += rd_kafka_mock_request_api_key(requests[i]) == LIST_OFFSETS;
+    rd_kafka_mock_request_destroy_array(requests, n);
+    assert_true(n > 0);
+    assert_int_equal(asked, 0);
+    lane_free(lane);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        TEST(the_end_of_an_empty_stretch_is_found),
-        TEST(what_is_left_of_an_earlier_assignment_is_no_end),
+        TEST(what_is_left_of_an_earlier_assignment_is_not_read),
+        TEST(librdkafka_is_not_asked_where_anything_begins_or_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

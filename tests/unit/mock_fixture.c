@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mock_fixture.h"
 
+#include "kafka.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,6 +66,14 @@ rd_kafka_t *mock_consumer(const struct mock *m, const char *group)
     rd_kafka_t *consumer = new_client(RD_KAFKA_CONSUMER, properties, 6);
     assert_int_equal(rd_kafka_poll_set_consumer(consumer), 0);
     return consumer;
+}
+
+void mock_assign(rd_kafka_t *consumer, const char *topic)
+{
+    rd_kafka_topic_partition_list_t *one = mock_at(topic, 0);
+    assert_int_equal(rd_kafka_assign(consumer, one), 0);
+    rp_kafka_hold(consumer, one);
+    rd_kafka_topic_partition_list_destroy(one);
 }
 
 void mock_produce(const struct mock *m, const char *topic, int n)

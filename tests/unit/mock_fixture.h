@@ -21,6 +21,8 @@ void mock_stop(struct mock *m);
 struct rp_config *mock_config(const struct mock *m);
 /* A consumer that is told of ends and commits nothing by itself; the caller's to destroy. */
 rd_kafka_t *mock_consumer(const struct mock *m, const char *group);
+/* Gives it the topic's one partition, as a group does: held (rp_kafka_hold). */
+void mock_assign(rd_kafka_t *consumer, const char *topic);
 /* Appends `n` records, and waits for that. */
 void mock_produce(const struct mock *m, const char *topic, int n);
 
