@@ -87,9 +87,13 @@ static void copy_name(char out[RP_OUTBOX_NAME], struct rp_bytes topic)
     out[n] = '\0';
 }
 
+/* A request's worth of bytes is enough, unless that is so few records that transactions cost more
+ * than what it saves. */
 bool rp_outbox_full(const struct rp_outbox *o)
 {
-    return o->alone || o->n == o->most || rp_publisher_waited_ms(o->publisher) >= PATIENCE_MS;
+    return o->alone || o->n == o->most ||
+           (o->n >= o->most / 2 && rp_publisher_fills_request(o->publisher)) ||
+           rp_publisher_waited_ms(o->publisher) >= PATIENCE_MS;
 }
 
 int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, int64_t offset,

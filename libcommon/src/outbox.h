@@ -55,8 +55,9 @@ void rp_outbox_back_off(struct rp_outbox *o, const struct rp_error *err);
  * ends what a predecessor of the same name left open, which would hold up committed offsets. */
 void rp_outbox_open(struct rp_outbox *o);
 
-/* The batch takes no more records: it has as many as it may have, its one record goes alone, or it
- * has waited for acknowledgements, and what is in it is late. */
+/* The batch takes no more records: it has as many as it may have, or half of that and a request's
+ * worth of bytes, its one record goes alone, or it has waited for acknowledgements, and what is in
+ * it is late. */
 bool rp_outbox_full(const struct rp_outbox *o);
 
 /* Takes a record into the batch, which must not be full, and sends what follows from it, unless

@@ -26,6 +26,8 @@ struct rp_publisher {
     int64_t batch_bytes; /* librdkafka's batch.size */
     bool in_batch;
     size_t unacknowledged;
+    size_t records; /* of this batch, and */
+    int64_t bytes;  /* their size */
     struct rp_rounds rounds; /* to topics that take smaller batches than that */
     int64_t waited_ms;       /* for their acknowledgements, in this batch */
     struct rp_buf out;       /* a byte a tag: 1 once it is acknowledged */
@@ -166,7 +168,8 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
 {
     if (p->in_batch)
         return 0;
-    p->n_failures = p->purged = p->out.len = 0;
+    p->n_failures = p->purged = p->out.len = p->records = 0;
+    p->bytes = 0;
     rp_rounds_clear(&p->rounds);
     p->waited_ms = 0;
     if (rp_publisher_open(p, err) != 0)
@@ -236,11 +239,11 @@ static int make_mark(struct rp_publisher *p, size_t tag, struct rp_error *err)
 }
 
 /* Waits where the record would not fit in one batch with what is under way. */
-static int take_turn(struct rp_publisher *p, const struct rp_outgoing *record, struct rp_error *err)
+static int take_turn(struct rp_publisher *p, const struct rp_outgoing *record, int64_t bytes,
+                     struct rp_error *err)
 {
     if (record->max_batch_bytes == 0 || record->max_batch_bytes >= p->batch_bytes)
         return 0;
-    int64_t bytes = rp_record_batch_bytes(record);
     while (!rp_rounds_take(&p->rounds, record->topic, bytes, record->max_batch_bytes)) {
         int64_t began_mono_ms = rp_mono_ms();
         if (rp_publisher_wait(p, err) != RP_PUBLISHED)
@@ -258,7 +261,8 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     assert(p->in_batch);
     if (record->topic.len > TOPIC_MAX)
         return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "no topic has so long a name");
-    if (make_mark(p, record->tag, err) != 0 || take_turn(p, record, err) != 0)
+    int64_t bytes = rp_record_batch_bytes(record);
+    if (make_mark(p, record->tag, err) != 0 || take_turn(p, record, bytes, err) != 0)
         return -1;
     memcpy(topic, record->topic.data, record->topic.len);
     topic[record->topic.len] = '\0';
@@ -269,6 +273,8 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
         code = produce_when_there_is_room(p, topic, record, headers);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
         p->unacknowledged++;
+        p->records++;
+        p->bytes += bytes;
         RP_CRASH_POINT(produce_after);
         return 0;
     }
@@ -285,6 +291,12 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
 int64_t rp_publisher_waited_ms(const struct rp_publisher *p)
 {
     return p->in_batch ? p->waited_ms : 0;
+}
+
+bool rp_publisher_fills_request(const struct rp_publisher *p)
+{
+    return p->in_batch && p->records > 0 &&
+           p->bytes + p->bytes / (int64_t)p->records > p->batch_bytes;
 }
 
 /* Fills `err` from the deliveries that failed: POISON where a record is to blame for one. */

@@ -37,8 +37,8 @@ struct rp_failure_report {
 
 /* `id` becomes the transactional id: no two live publishers may share it. `linger_ms` (a literal)
  * is librdkafka's linger.ms where the file states none. One who sends a batch bit by bit needs
- * some: librdkafka's thread spins while five requests to a partition are under way and a sixth has
- * lingered enough. */
+ * some: librdkafka's thread spins while a request of five records or more to a partition is under
+ * way, and another has lingered enough. */
 RP_NODISCARD int rp_publisher_new(const struct rp_config *config, const char *id,
                                   const char *linger_ms, struct rp_publisher **out,
                                   struct rp_error *err);
@@ -61,6 +61,10 @@ RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgo
 /* How long the sends of this batch waited for acknowledgements. It has no bound of its own: who
  * goes on for long lets what is in the batch be late, and its transaction time out. */
 int64_t rp_publisher_waited_ms(const struct rp_publisher *p);
+
+/* Whether one more record like those of this batch may need a second request to a partition, for
+ * which librdkafka's thread spins until the first is answered. */
+bool rp_publisher_fills_request(const struct rp_publisher *p);
 
 /* Adds the consumer's offsets, with their metadata. In a transaction this asks the broker, and
  * needs not wait for the records' acknowledgements. Call at most once a batch, after the last

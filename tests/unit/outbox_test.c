@@ -54,18 +54,23 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Fills a batch with records that take a batch of `limit` bytes for themselves. Returns how many
- * it took. */
-static size_t fill(struct fixture *f, int64_t limit)
+/* Fills a batch with records of this value. Returns how many it took. */
+static size_t fill_with(struct fixture *f, struct rp_bytes value)
 {
     struct rp_error err;
-    max_bytes = limit;
     for (int64_t offset = 0; !rp_outbox_full(&f->outbox); offset++) {
-        struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = rp_str("a value")};
+        struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = value};
         if (rp_outbox_send(&f->outbox, "source", 0, offset, &record, &err) != 0)
             fail_msg("%s", err.text);
     }
     return f->outbox.n;
+}
+
+/* The same with records that take a batch of `limit` bytes for themselves. */
+static size_t fill(struct fixture *f, int64_t limit)
+{
+    max_bytes = limit;
+    return fill_with(f, rp_str("a value"));
 }
 
 static void a_batch_that_waits_for_acknowledgements_takes_no_more(void **state)
@@ -91,6 +96,20 @@ static void the_batch_after_one_that_waited_is_filled(void **state)
     assert_int_equal(fill(f, RP_NO_LIMIT), MOST);
 }
 
+static void a_batch_ends_with_a_request_s_worth_of_bytes(void **state)
+{
+    static const uint8_t value[8000];
+    max_bytes = RP_NO_LIMIT;
+    assert_in_range(fill_with(*state, (struct rp_bytes){value, sizeof value}), 120, 125);
+}
+
+static void a_batch_of_large_records_is_half_as_many(void **state)
+{
+    static const uint8_t value[50000];
+    max_bytes = RP_NO_LIMIT;
+    assert_int_equal(fill_with(*state, (struct rp_bytes){value, sizeof value}), MOST / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -98,6 +117,8 @@ int main(void)
         T(a_batch_that_waits_for_acknowledgements_takes_no_more),
         T(a_batch_that_need_not_wait_is_filled),
         T(the_batch_after_one_that_waited_is_filled),
+        T(a_batch_ends_with_a_request_s_worth_of_bytes),
+        T(a_batch_of_large_records_is_half_as_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
