@@ -209,15 +209,23 @@ static int add_days(const struct batch *b, size_t first, size_t n, struct store 
     return 0;
 }
 
+/* Rows of any partition that is ours may follow those that are sent first. */
+static size_t claims_of_all(struct batch *b, const struct parts *parts)
+{
+    size_t n_claims = 0;
+    for (size_t i = 0; i < parts->n; i++)
+        if (parts->items[i].live)
+            b->claims[n_claims++] = parts->items[i].claim;
+    return n_claims;
+}
+
 static int send_rows(struct batch *b, struct store *store, const struct parts *parts,
                      struct rp_error *err)
 {
-    bool all;
     if (claims_reserve(b, parts->n, err) != 0 ||
         add_days(b, b->n_sent, b->n - b->n_sent, store, err) != 0)
         return -1;
-    size_t n_claims = claims_of(b, b->n_sent, b->n - b->n_sent, parts, &all);
-    return all ? store_send(store, rp_buf_bytes(&b->rows.buf), b->claims, n_claims, err) : -1;
+    return store_send(store, rp_buf_bytes(&b->rows.buf), b->claims, claims_of_all(b, parts), err);
 }
 
 void batch_send(struct batch *b, struct store *store, const struct parts *parts)

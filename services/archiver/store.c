@@ -150,32 +150,21 @@ int store_connect(struct store *s, struct rp_error *err)
     return -1;
 }
 
-/* Who owned the partition last, as pg_stat_activity cuts names; "": nobody yet. */
-static int former_owner(struct store *s, const char *partition, char name[64], struct rp_error *err)
-{
-    const char *values[] = {s->topic, partition};
-    PGresult *result;
-    if (rp_db_query(
-            s->db, "SELECT left(owner, 63) FROM archive_offset WHERE topic = $1 AND partition = $2",
-            2, values, &result, err) != 0)
-        return -1;
-    (void)snprintf(name, 64, "%s", PQntuples(result) == 1 ? PQgetvalue(result, 0, 0) : "");
-    PQclear(result);
-    return 0;
-}
+/* Whoever has rows of a partition in dead_letter that are not committed has this lock, which nobody
+ * waits for: the topic and the partition. */
+#define SENDERS(topic) "hashtext('reprise: send ' || " topic ")"
 
 /* An owner that stands still in the middle of its COPY, or whose connection only the server still
- * believes in, has rows there that ours would wait for. It cannot begin another: its epoch is old.
- */
-static int end_copies(struct store *s, const char *owner, struct rp_error *err)
+ * believes in, has rows there that ours would wait for. One that takes the lock after we have
+ * looked sees that its epoch is old. */
+static int end_senders(struct store *s, const char *partition, struct rp_error *err)
 {
-    const char *values[] = {owner};
-    return rp_db_query(s->db,
-                       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                       " WHERE application_name = $1 AND datname = current_database()"
-                       " AND pid <> pg_backend_pid() AND state = 'active'"
-                       " AND wait_event = 'ClientRead'",
-                       1, values, NULL, err);
+    static const char sql[] =
+        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        " AND objsubid = 2 AND objid = $2::integer::oid AND classid = " SENDERS("$1") "::oid";
+    const char *values[] = {s->topic, partition};
+    return rp_db_query(s->db, sql, 2, values, NULL, err);
 }
 
 int store_claim(struct store *s, const char *topic_id, struct store_claim *claim,
@@ -193,15 +182,14 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
          */
         " WHERE $5::bigint = 0 OR o.epoch = $5::bigint OR o.owner = excluded.owner"
         " RETURNING epoch, next_offset";
-    char partition[16], epoch[24], former[64];
+    char partition[16], epoch[24];
     PGresult *result;
     stop_sending(s);
     (void)snprintf(partition, sizeof partition, "%" PRId32, claim->partition);
     (void)snprintf(epoch, sizeof epoch, "%" PRId64, claim->epoch);
     const char *values[] = {s->topic, partition, topic_id, s->owner, epoch};
     RP_CRASH_POINT(claim_before);
-    if (former_owner(s, partition, former, err) != 0 ||
-        rp_db_query(s->db, sql, 5, values, &result, err) != 0)
+    if (rp_db_query(s->db, sql, 5, values, &result, err) != 0)
         return -1;
     RP_CRASH_POINT(claim_after);
     int failed = 0;
@@ -213,7 +201,7 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
             rp_fail(err, RP_E_FENCED, RP_RETRIABLE, "partition %s has a newer owner", partition);
     }
     PQclear(result);
-    return failed != 0 ? failed : end_copies(s, former, err);
+    return failed != 0 ? failed : end_senders(s, partition, err);
 }
 
 bool store_day_missing(const struct store *s)
@@ -265,11 +253,13 @@ int store_add_day(struct store *s, int64_t day, struct rp_error *err)
 static int say_claims(struct store *s, const struct store_claim *claims, size_t n,
                       struct rp_error *err)
 {
+    if (say(s, err, "(VALUES ") != 0)
+        return -1;
     for (size_t i = 0; i < n; i++)
         if (say(s, err, "%s(%" PRId32 ", %" PRId64 "::bigint)", i > 0 ? ", " : "",
                 claims[i].partition, claims[i].epoch) != 0)
             return -1;
-    return 0;
+    return say(s, err, ") AS n (partition, epoch)");
 }
 
 /* Straight into dead_letter: for new rows that are all ours, or the server refuses them all. An
@@ -278,13 +268,14 @@ static int say_straight(struct store *s, const struct store_claim *claims, size_
                         const char *topic, struct rp_error *err)
 {
     s->sql.len = 0;
-    if (say(s, err,
-            "SELECT pg_temp.fence(count(*), %zu) FROM archive_offset AS o"
-            " JOIN (VALUES ",
-            n) != 0 ||
+    if (say(s, err, "SELECT pg_advisory_xact_lock_shared(" SENDERS("%s") ", partition) FROM ",
+            topic) != 0 ||
+        say_claims(s, claims, n, err) != 0 ||
+        say(s, err, "; SELECT pg_temp.fence(count(*), %zu) FROM archive_offset AS o JOIN ", n) !=
+            0 ||
         say_claims(s, claims, n, err) != 0 ||
         say(s, err,
-            ") AS n (partition, epoch) ON o.partition = n.partition"
+            " ON o.partition = n.partition"
             " WHERE o.topic = %s AND o.epoch = n.epoch; COPY dead_letter (",
             topic) != 0 ||
         say_columns(s, err) != 0 ||
@@ -428,9 +419,12 @@ static int write_staged(struct store *s, const struct store_rows *rows, struct s
 int store_write(struct store *s, const struct store_rows *rows, struct store_claim *claims,
                 size_t n_claims, int64_t *out_added, struct rp_error *err)
 {
-    if (rows->straight && write_straight(s, rows, claims, n_claims, err) == 0) {
+    if (rows->straight) {
         *out_added = (int64_t)rows->n;
-        return 0;
+        if (write_straight(s, rows, claims, n_claims, err) == 0)
+            return 0;
+        if (!store_connected(s))
+            return -1;
     }
     stop_sending(s);
     return write_staged(s, rows, claims, n_claims, out_added, err);

@@ -56,8 +56,9 @@ struct store_rows {
 };
 
 /* Begins to send rows that store_write may get as `straight`: these, and what is appended to them
- * until then. So the server works while the next ones are made. What is called meanwhile beside it
- * takes that back, and store_write then sends all. Where it fails, store_write tells why. */
+ * until then; `claims` are those of all partitions that they may be of. So the server works while
+ * the next ones are made. What is called meanwhile beside it takes that back, and store_write then
+ * sends all. Where it fails and the connection lives, store_write tells why. */
 RP_NODISCARD int store_send(struct store *s, struct rp_bytes letters,
                             const struct store_claim *claims, size_t n_claims,
                             struct rp_error *err);

@@ -127,10 +127,13 @@ static void a_transaction_of_unknown_outcome_is_waited_for_and_counted_once(void
     store_free(s);
 }
 
-static void send_five(struct store *s, struct store_claim *c, struct copy *rows)
+/* In two portions: libpq keeps back the end of what it is given last. */
+static void send_rows(struct store *s, struct store_claim *c, int64_t n, struct copy *rows)
 {
-    add_rows(rows, c->partition, c->next_offset, c->next_offset + 5);
-    assert_int_equal(store_send(s, rp_buf_bytes(&rows->buf), c, 1, &err), 0);
+    for (int64_t from = 0, to = n / 2; from < n; from = to, to = n) {
+        add_rows(rows, c->partition, c->next_offset + from, c->next_offset + to);
+        assert_int_equal(store_send(s, rp_buf_bytes(&rows->buf), c, 1, &err), 0);
+    }
 }
 
 static void rows_that_were_sent_ahead_are_written_with_the_others(void **state)
@@ -141,7 +144,7 @@ static void rows_that_were_sent_ahead_are_written_with_the_others(void **state)
     struct copy rows = {0};
     int64_t added;
     claim(s, &c);
-    send_five(s, &c, &rows);
+    send_rows(s, &c, 5, &rows);
     add_rows(&rows, 0, 5, 8);
     c.next_offset = 8;
     assert_int_equal(write_all(s, &rows, &c, 1, &added), 0);
@@ -159,7 +162,7 @@ static void what_is_asked_meanwhile_takes_back_what_was_sent(void **state)
     struct copy rows = {0};
     int64_t added;
     claim(s, &c);
-    send_five(s, &c, &rows);
+    send_rows(s, &c, 5, &rows);
     claim(s, &other);
     answers(store_db(s), "SELECT count(*) FROM dead_letter", "0");
     c.next_offset = 5;
@@ -169,37 +172,99 @@ static void what_is_asked_meanwhile_takes_back_what_was_sent(void **state)
     store_free(s);
 }
 
+static void wait_until(struct rp_db *db, const char *sql)
+{
+    bool there = false;
+    while (!there) {
+        PGresult *result = NULL;
+        assert_int_equal(rp_db_query(db, sql, 0, NULL, &result, &err), 0);
+        there = strcmp(PQgetvalue(result, 0, 0), "t") == 0;
+        PQclear(result);
+    }
+}
+
+/* The server is through with what it was given, and waits for more. */
+#define A_IS_READ                                                                                  \
+    "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'a'"                       \
+    " AND wait_event = 'ClientRead' AND state = 'active'"
+#define A_IS_GONE "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'a'"
+/* Rows of which at least the first half reaches the server. */
+#define MANY 500
+
 /* As a process does that stands still: its connection lives. */
 static void an_owner_that_stands_still_while_it_sends_holds_up_nobody(void **state)
 {
     (void)state;
     struct store *a = open_store("a"), *b = open_store("b");
     struct store_claim of_a = {.partition = 0}, of_b = {.partition = 0};
+    struct rp_db *db = store_fixture_db();
     struct copy rows = {0};
     int64_t added;
     claim(a, &of_a);
-    send_five(a, &of_a, &rows);
-    /* The server is through with what it was given, and waits for more. */
-    struct rp_db *db = store_fixture_db();
-    static const char waits[] = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'a'"
-                                " AND wait_event = 'ClientRead' AND state = 'active'";
-    bool there = false;
-    while (!there) {
-        PGresult *result = NULL;
-        assert_int_equal(rp_db_query(db, waits, 0, NULL, &result, &err), 0);
-        there = strcmp(PQgetvalue(result, 0, 0), "1") == 0;
-        PQclear(result);
-    }
+    send_rows(a, &of_a, MANY, &rows);
+    wait_until(db, A_IS_READ);
     claim(b, &of_b);
     assert_int_equal(write_rows(b, &of_b, 7), 7);
-    of_a.next_offset = 5;
+    of_a.next_offset = MANY;
     assert_int_equal(write_all(a, &rows, &of_a, 1, &added), -1);
     assert_int_equal(err.cls, RP_RETRIABLE);
+    if (straight)
+        assert_null(strstr(err.text, "no connection to PostgreSQL")); /* it says why */
     rp_buf_clear(&rows.buf);
     rp_db_close(db);
     store_free(a);
     store_free(b);
     expect("SELECT count(*) FROM dead_letter", "7");
+}
+
+/* The server has not read all that it sent when another claims the partition. */
+static void nor_does_one_that_the_server_is_behind_with(void **state)
+{
+    (void)state;
+    struct store *a = open_store("a"), *b = open_store("b");
+    struct store_claim of_a = {.partition = 0}, of_b = {.partition = 0};
+    struct rp_db *db = store_fixture_db(), *holder = store_fixture_db();
+    struct copy rows = {0};
+    claim(a, &of_a);
+    assert_int_equal(rp_db_script(holder, "BEGIN; LOCK dead_letter_20261121 IN SHARE MODE", &err),
+                     0);
+    send_rows(a, &of_a, MANY, &rows);
+    wait_until(db, "SELECT count(*) = 1 FROM pg_locks WHERE NOT granted AND"
+                   " relation = 'dead_letter_20261121'::regclass");
+    claim(b, &of_b);
+    assert_int_equal(rp_db_script(holder, "COMMIT", &err), 0);
+    wait_until(db, "SELECT (" A_IS_READ ") OR (" A_IS_GONE ")");
+    assert_int_equal(rp_db_set_timeout(store_db(b), 2000, &err), 0);
+    assert_int_equal(write_rows(b, &of_b, 7), 7);
+    rp_buf_clear(&rows.buf);
+    rp_db_close(holder);
+    rp_db_close(db);
+    store_free(a);
+    store_free(b);
+    expect("SELECT count(*) FROM dead_letter", "7");
+}
+
+static void giving_a_partition_away_does_not_disturb_what_is_sent_of_others(void **state)
+{
+    (void)state;
+    struct store *a = open_store("a"), *b = open_store("b");
+    struct store_claim of_a = {.partition = 0}, given = {.partition = 1}, of_b = {.partition = 1};
+    struct rp_db *db = store_fixture_db();
+    struct copy rows = {0};
+    int64_t added;
+    claim(a, &of_a);
+    claim(a, &given);
+    send_rows(a, &of_a, MANY, &rows);
+    wait_until(db, A_IS_READ);
+    claim(b, &of_b);
+    of_a.next_offset = MANY;
+    if (write_all(a, &rows, &of_a, 1, &added) != 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(added, MANY);
+    rp_buf_clear(&rows.buf);
+    rp_db_close(db);
+    store_free(a);
+    store_free(b);
 }
 
 static void losing_one_partition_does_not_hold_up_the_others(void **state)
@@ -344,7 +409,9 @@ int main(void)
         FRESH(a_transaction_of_unknown_outcome_is_waited_for_and_counted_once),
         FRESH(rows_that_were_sent_ahead_are_written_with_the_others),
         FRESH(what_is_asked_meanwhile_takes_back_what_was_sent),
+        FRESH(giving_a_partition_away_does_not_disturb_what_is_sent_of_others),
         FRESH(an_owner_that_stands_still_while_it_sends_holds_up_nobody),
+        FRESH(nor_does_one_that_the_server_is_behind_with),
         FRESH(losing_one_partition_does_not_hold_up_the_others),
         FRESH(a_claim_is_renewed_by_its_holder_alone),
         FRESH(a_topic_that_was_created_again_begins_at_0),
