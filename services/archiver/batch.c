@@ -228,13 +228,19 @@ static int send_rows(struct batch *b, struct store *store, const struct parts *p
     return store_send(store, rp_buf_bytes(&b->rows.buf), b->claims, claims_of_all(b, parts), err);
 }
 
-void batch_send(struct batch *b, struct store *store, const struct parts *parts)
+int batch_send(struct batch *b, struct store *store, const struct parts *parts,
+               struct rp_error *err)
 {
-    struct rp_error err;
     if (b->held || b->n < SEND_ROWS || b->rows.buf.len - begin_of(b, b->n_sent) < SEND_BYTES)
-        return;
-    b->held = send_rows(b, store, parts, &err) != 0;
+        return 0;
+    b->held = send_rows(b, store, parts, err) != 0;
     b->n_sent = b->n;
+    return store_connected(store) ? 0 : -1;
+}
+
+bool batch_sent(const struct batch *b)
+{
+    return b->n_sent > 0;
 }
 
 /* What was committed, in the claims, the metrics and the log. */

@@ -29,8 +29,12 @@ size_t batch_rows(const struct batch *b);
 bool batch_full(const struct batch *b);
 void batch_drop(struct batch *b);
 
-/* Sends what was added ahead of batch_write, where that is worth it. */
-void batch_send(struct batch *b, struct store *store, const struct parts *parts);
+/* Sends what was added ahead of batch_write, where that is worth it. Fails where the connection is
+ * lost. */
+RP_NODISCARD int batch_send(struct batch *b, struct store *store, const struct parts *parts,
+                            struct rp_error *err);
+/* Whether some of it was: PostgreSQL may have rows then, and locks for them, until batch_write. */
+bool batch_sent(const struct batch *b);
 
 /* Commits the rows and the offsets behind them, and is then empty. Where PostgreSQL refuses the
  * data, halves are tried, down to the one row, which then goes in as bare bytes. Partitions that

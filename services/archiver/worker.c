@@ -25,6 +25,9 @@
 #define SEEK_AGAIN_MS   INT64_C(50)
 #define SEEK_TIMEOUT_MS 5000
 #define IDLE_POLL_MS    100
+/* How long PostgreSQL has the beginning of a batch at most, however long the batch may linger: who
+ * drops a day waits for it, and gives up after 2 s. */
+#define SENT_MS INT64_C(500)
 
 struct worker {
     struct rp_worker *service;
@@ -40,7 +43,7 @@ struct worker {
     char topic_id[TOPIC_ID_SIZE];
     bool topic_known;        /* topic_id was asked for since partitions came */
     bool joined;             /* the group has told us our partitions, if any */
-    int64_t batch_mono_ms;   /* when its first row came */
+    int64_t due_mono_ms;     /* the batch is written then, if it has rows */
     int64_t connect_mono_ms; /* the database is left alone until then */
     int64_t wait_ms;
     struct rp_error failure; /* of what the group's callbacks did */
@@ -237,6 +240,16 @@ static void write_batch(struct worker *w)
     RP_CRASH_POINT(watched_offsets_after);
 }
 
+static void send_batch(struct worker *w)
+{
+    struct rp_error err;
+    int64_t latest = rp_mono_ms() + SENT_MS;
+    if (batch_send(w->batch, w->store, &w->parts, &err) != 0)
+        database_failed(w, &err);
+    else if (batch_sent(w->batch) && w->due_mono_ms > latest)
+        w->due_mono_ms = latest;
+}
+
 static void on_assigned(void *opaque, const rd_kafka_topic_partition_list_t *list)
 {
     struct worker *w = opaque;
@@ -295,7 +308,7 @@ static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_err
     }
     check_order(w, part, offset);
     if (batch_rows(w->batch) == 0)
-        w->batch_mono_ms = rp_mono_ms();
+        w->due_mono_ms = rp_mono_ms() + w->section->linger_ms;
     if (batch_add(w->batch, message, rp_wall_ms(), err) != 0)
         return -1;
     part->position = offset + 1;
@@ -323,7 +336,7 @@ static int poll_timeout(const struct worker *w)
 {
     if (batch_rows(w->batch) == 0)
         return !parts_all_live(&w->parts) ? (int)SEEK_AGAIN_MS : IDLE_POLL_MS;
-    int64_t left = w->batch_mono_ms + w->section->linger_ms - rp_mono_ms();
+    int64_t left = w->due_mono_ms - rp_mono_ms();
     return left < 0 ? 0 : left > IDLE_POLL_MS ? IDLE_POLL_MS : (int)left;
 }
 
@@ -355,7 +368,7 @@ static int run(struct worker *w, struct rp_error *err)
         if (batch_full(w->batch) || (batch_rows(w->batch) > 0 && poll_timeout(w) == 0))
             write_batch(w);
         else if (store_connected(w->store))
-            batch_send(w->batch, w->store, &w->parts);
+            send_batch(w);
     }
     write_batch(w);
     return 0;

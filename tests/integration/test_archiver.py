@@ -240,12 +240,42 @@ def test_it_stops_also_while_postgres_is_away(archive, postgres):
 def test_a_stop_writes_what_is_in_hand(new_pipeline):
     archive = Archive(new_pipeline, "stop", archiver={"linger": "10s", "batch": 10000})
     (service,) = archive.pipeline.start("archiver")
-    archive.send_letters(500)
+    archive.send_letters(200)
     lag = "reprise_archiver_lag_records"
-    wait_for(lambda: archive.metric(service, lag) == 500, "all to be in hand")
+    wait_for(lambda: archive.metric(service, lag) == 200, "all to be in hand")
     assert archive.rows() == 0
     assert service.stop() == 0
-    assert archive.rows() == 500
+    assert archive.rows() == 200
+
+
+SENDERS = "pg_locks where relation = 'dead_letter'::regclass and mode = 'RowExclusiveLock'"
+
+
+def test_a_long_linger_does_not_lock_the_table_for_long(new_pipeline):
+    """A batch that PostgreSQL has the beginning of keeps others from dropping a day, which wait for 2 s."""
+    archive = Archive(new_pipeline, "linger", archiver={"linger": "10s", "batch": 10000})
+    archive.pipeline.start("archiver")
+    archive.query("select dead_letter_add_day('2020-01-01')")
+    archive.send_letters(2000)
+    wait_for(lambda: archive.query(f"select 1 from {SENDERS}") or archive.rows(), "rows to be sent")
+    assert archive.query("select dead_letter_drop_day('2020-01-01', 'me', 'a test')") == [(0,)]
+    archive.wait_for_all()
+
+
+def test_a_connection_that_is_lost_while_rows_are_sent_is_said(new_pipeline):
+    archive = Archive(new_pipeline, "cut", archiver={"linger": "10s", "batch": 10000})
+    (service,) = archive.pipeline.start("archiver")
+
+    def cut():
+        archive.send_letters(500)
+        return archive.query(f"select pg_terminate_backend(pid) from {SENDERS}")
+
+    wait_for(cut, "rows to be sent")
+    archive.send_letters(2000)
+    archive.wait_for_all()
+    log = service.log.read_text()
+    assert "database-away" in log and log.count("database-connected") == 2
+    assert archive.metric(service, "reprise_archiver_known_rows_total") == 0
 
 
 def hostile():
