@@ -140,6 +140,18 @@ static int refuse(void *opaque, const char *json, struct rp_error *err)
 
 /* Readiness */
 
+/* A job's statements look their rows up by key. By the archive's statistics the planner would read
+ * through all states there are for some thousands of them, at every mark again. */
+static int open_db(struct runner *r, struct rp_error *err)
+{
+    if (rp_db_open(r->run->config->postgres.dsn, "reprise replay", TIMEOUT_MS, &r->db, err) != 0)
+        return -1;
+    return rp_db_script(r->db,
+                        "SET enable_hashjoin = off; SET enable_mergejoin = off;"
+                        " SET enable_seqscan = off; SET enable_material = off",
+                        err);
+}
+
 static int connect(struct runner *r, struct rp_error *err)
 {
     if (r->db != NULL && rp_db_alive(r->db) && r->marking < 0)
@@ -147,7 +159,7 @@ static int connect(struct runner *r, struct rp_error *err)
     rp_db_close(r->db);
     r->db = NULL;
     r->marking = -1;
-    return rp_db_open(r->run->config->postgres.dsn, "reprise replay", TIMEOUT_MS, &r->db, err);
+    return open_db(r, err);
 }
 
 /* Finds out how far the job is. Kafka's word counts, unless it has forgotten: offsets of a group go
@@ -465,7 +477,7 @@ static void loop(struct runner *r, struct rp_error *err)
 static int claim(struct runner *r, const char *job, struct rp_error *err)
 {
     const struct rp_replay_run *run = r->run;
-    if (rp_db_open(run->config->postgres.dsn, "reprise replay", TIMEOUT_MS, &r->db, err) != 0 ||
+    if (open_db(r, err) != 0 ||
         rp_replay_job_claim(r->db, job, run->runner, run->settle, &r->job, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_claimed);
