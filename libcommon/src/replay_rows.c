@@ -9,7 +9,7 @@
 
 #include "units.h"
 
-#define WINDOW_ROWS  "2000"
+#define WINDOW_ROWS  "4000"
 #define WINDOW_BYTES "8388608"
 #define TIMEOUT_MS   60000
 /* 2000-01-01, from where PostgreSQL counts. */

@@ -12,7 +12,8 @@
 #include "replay_message.h"
 #include "replay_rows.h"
 
-#define BATCH_ROWS   2000
+/* Nothing can be sent between two transactions while the brokers end the first, some ms. */
+#define BATCH_ROWS   4000
 #define BATCH_BYTES  (8u << 20)
 #define MAX_SUSPECTS 4096
 
@@ -49,7 +50,7 @@ int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_
     *out = s;
     rp_replay_group(job->id, id);
     if (rp_kafka_new_admin(&s->config, &s->client, err) == 0 &&
-        rp_publisher_new(&s->config, id, "1", &s->publisher, err) == 0 &&
+        rp_publisher_new(&s->config, id, "5", &s->publisher, err) == 0 &&
         rp_replay_rows_new(config->postgres.dsn, job->id, job->options.jq != NULL, &s->rows, err) ==
             0)
         return 0;
