@@ -51,13 +51,11 @@ static void assign(struct rp_consumer *c, rd_kafka_topic_partition_list_t *parts
 {
     log_partitions("partition-assigned", parts);
     c->owner.assigned(c->owner.opaque, parts);
-    for (int i = 0; i < parts->cnt; i++)
-        parts->elems[i].offset = 0;
+    rp_kafka_hold(c->rk, parts);
     if (cooperative(c))
         log_failure(rd_kafka_incremental_assign(c->rk, parts));
     else
         assign_all(c, parts);
-    rp_kafka_hold(c->rk, parts);
 }
 
 static void revoke(struct rp_consumer *c, rd_kafka_topic_partition_list_t *parts)

@@ -273,9 +273,26 @@ int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition
     return rc;
 }
 
+/* Where librdkafka's own thread pauses or resumes a partition at the same moment, for a rebalance,
+ * the first try may come to nothing, and the answer does not say so. */
+static void pause_or_resume(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts,
+                            rd_kafka_resp_err_t (*how)(rd_kafka_t *,
+                                                       rd_kafka_topic_partition_list_t *))
+{
+    for (int i = 0; i < 2; i++)
+        (void)how(consumer, parts);
+}
+
 void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
 {
-    (void)rd_kafka_pause_partitions(consumer, parts);
+    for (int i = 0; i < parts->cnt; i++) {
+        const rd_kafka_topic_partition_t *p = &parts->elems[i];
+        parts->elems[i].offset = 0;
+        /* What librdkafka does not know yet it does not pause; whose queue it was asked for it
+         * does. */
+        rd_kafka_queue_destroy(rd_kafka_queue_get_partition(consumer, p->topic, p->partition));
+    }
+    pause_or_resume(consumer, parts, rd_kafka_pause_partitions);
 }
 
 int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
@@ -285,10 +302,7 @@ int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition, i
         return -1;
     rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(one, topic, partition);
-    /* Where librdkafka's own thread pauses it at the same moment, for a rebalance, the first one
-     * may come to nothing, and the answer does not say so. */
-    for (int i = 0; i < 2; i++)
-        (void)rd_kafka_resume_partitions(consumer, one);
+    pause_or_resume(consumer, one, rd_kafka_resume_partitions);
     rd_kafka_topic_partition_list_destroy(one);
     return 0;
 }

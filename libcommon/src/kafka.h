@@ -46,11 +46,11 @@ int rp_kafka_fail_error(struct rp_error *err, rd_kafka_error_t *error, const cha
  * and a log that was cut sets it back), and has not sought then; so it is told once more. */
 RP_NODISCARD int rp_kafka_seek(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *offsets,
                                struct rp_error *err);
-/* How a partition comes: at offset 0 and paused, so that nothing of it is fetched before its owner
- * has said where to begin. It must not be librdkafka that looks an offset up: it takes the
- * committed one for none when the assignment changes meanwhile, and begins at the log's beginning;
- * and when it was told to begin at the end, it may ask for that a second time (the leader changed,
- * say), and go there after a seek, past all that lies between. */
+/* Before partitions are assigned: they come at offset 0 (set here) and paused, so that nothing of
+ * them is fetched before their owner has said where to begin. It must not be librdkafka that looks
+ * an offset up: it takes the committed one for none when the assignment changes meanwhile, and
+ * begins at the log's beginning; and when it was told to begin at the end, it may ask for that a
+ * second time (the leader changed, say), and go there after a seek, past all that lies between. */
 void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts);
 /* Has a partition that is held begin at `offset`; < 0: at the log's beginning. Fails while
  * librdkafka has not begun with the partition, a moment after it was assigned. */

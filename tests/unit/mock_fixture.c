@@ -71,8 +71,8 @@ rd_kafka_t *mock_consumer(const struct mock *m, const char *group)
 void mock_assign(rd_kafka_t *consumer, const char *topic)
 {
     rd_kafka_topic_partition_list_t *one = mock_at(topic, 0);
-    assert_int_equal(rd_kafka_assign(consumer, one), 0);
     rp_kafka_hold(consumer, one);
+    assert_int_equal(rd_kafka_assign(consumer, one), 0);
     rd_kafka_topic_partition_list_destroy(one);
 }
 
