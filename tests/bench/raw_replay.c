@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a replay is measured against: COPY of the archive's keys and payloads, each sent with as
  * many headers, in transactions. Nothing is claimed, marked or kept in mind. bootstrap= dsn=
- * target= [batch=] */
+ * target= [batch=] [linger=MS] */
 #include <endian.h>
 #include <libpq-fe.h>
 #include <stdio.h>
@@ -72,8 +72,8 @@ static bool fields_of(char *row, int n, bool first, struct field *key, struct fi
 
 int main(int argc, char **argv)
 {
-    long batch = bench_number(argv, "batch", "2000"), total = 0;
-    rd_kafka_t *producer = bench_producer(argv, rd_kafka_conf_new(), "raw-replay", "1");
+    long batch = bench_number(argv, "batch", "4000"), total = 0;
+    rd_kafka_t *producer = bench_producer(argv, rd_kafka_conf_new(), "raw-replay", bench_arg(argv, "linger", "5"));
     rd_kafka_topic_t *target = rd_kafka_topic_new(producer, bench_arg(argv, "target", NULL), NULL);
     PGconn *db = PQconnectdb(bench_arg(argv, "dsn", NULL));
     (void)argc;
