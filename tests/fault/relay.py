@@ -197,7 +197,8 @@ class Relay:
         if close:
             self.close([link for link in list(self.links) if rule.meets(link)])
             time.sleep(0.05)
-        self.rules.remove(rule)
+        if rule in self.rules:  # another fault may have healed all
+            self.rules.remove(rule)
 
     def close(self, links):
         for link in links:
