@@ -85,6 +85,7 @@ def measure(options):
                 importlib.import_module(options.peer).peer(stage, figures, options)
                 keep(figures, options)
     finally:
+        keep(figures, options)
         print_table(figures.all())
 
 
