@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 void rp_crash_point(int number)
 {
@@ -16,8 +15,9 @@ void rp_crash_point(int number)
     if (text == NULL || strtol(text, &end, 10) != number)
         return;
     long nth = *end == ':' ? strtol(end + 1, &end, 10) : 1;
+    /* To this very thread: of the process another one may take it first, and this one goes on. */
     if (atomic_fetch_add(&passed, 1) + 1 == nth)
-        (void)kill(getpid(), *end == ':' ? SIGSTOP : SIGKILL);
+        (void)raise(*end == ':' ? SIGSTOP : SIGKILL);
 }
 
 #else
