@@ -29,7 +29,7 @@ def arguments():
     parser = argparse.ArgumentParser(
         prog="tests/bench/run",
         description="Measures reprise beside raw loops of our own, on a broker and a database that it "
-        "starts itself. About 35 minutes on 2 cores; --quick takes a few.",
+        "starts itself. About an hour on 2 cores; --quick takes a few minutes.",
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--peer", choices=["spring"], help="and Spring Kafka with @RetryableTopic; alone: "
