@@ -28,7 +28,6 @@ struct lane {
     rd_kafka_message_t *fetched[FETCHED_MAX];
     int n_fetched, next;
     bool queue_empty;
-
     struct rp_log_end end; /* the log's, where it comes before the recovery's */
 };
 

@@ -21,8 +21,8 @@ RP_NODISCARD int lane_new(rd_kafka_t *consumer, const struct rp_config *config, 
                           int32_t partition, int wake_fd, struct hold *hold, struct lane **out,
                           struct rp_error *err);
 /* The partition's state is known: reading can begin. `position` is the committed offset and its
- * metadata. Fails RETRIABLE for want of memory, or while librdkafka has
- * not begun with the partition. */
+ * metadata. Fails RETRIABLE for want of memory, or while librdkafka has not begun with the
+ * partition. */
 RP_NODISCARD int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
                                 const rd_kafka_topic_partition_t *position, struct rp_error *err);
 bool lane_is_taken_over(const struct lane *lane);

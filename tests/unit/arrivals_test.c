@@ -10,8 +10,6 @@
 #include "mock_fixture.h"
 
 #define TOPIC        "events"
-#define FETCH        1 /* the protocol's numbers */
-#define LIST_OFFSETS 2
 #define COMMITTED    3
 #define POLL_MS      10
 #define MOST_POLLS   3000
@@ -155,16 +153,6 @@ static void what_lies_before_it_is_recalled(void **state)
     }
 }
 
-static size_t requests_of(int16_t api)
-{
-    size_t n, found = 0;
-    rd_kafka_mock_request_t **requests = rd_kafka_mock_get_requests(mock.cluster, &n);
-    for (size_t i = 0; i < n; i++)
-        found += rd_kafka_mock_request_api_key(requests[i]) == api;
-    rd_kafka_mock_request_destroy_array(requests, n);
-    return found;
-}
-
 /* It asks again for an end that it was told of too late, or by another leader, and goes there: past
  * all that lies between. */
 static void librdkafka_is_not_asked_where_anything_begins_or_ends(void **state)
@@ -176,8 +164,8 @@ static void librdkafka_is_not_asked_where_anything_begins_or_ends(void **state)
     assign(true);
     for (int64_t offset = 0; offset < 120; offset++)
         assert_int_equal(next(&kind), offset);
-    assert_true(requests_of(FETCH) > 0);
-    assert_int_equal(requests_of(LIST_OFFSETS), 0);
+    assert_true(mock_requests(&mock, MOCK_FETCH) > 0);
+    assert_int_equal(mock_requests(&mock, MOCK_LIST_OFFSETS), 0);
 }
 
 /* There may be nothing at offset 0 any more, and librdkafka would go to the log's beginning. */
@@ -191,7 +179,7 @@ static void nothing_is_fetched_before_the_offset_is_known(void **state)
         assert_null(m);
         assert_int_equal(rd_kafka_assign(consumer, NULL), 0);
     }
-    assert_int_equal(requests_of(FETCH), 0);
+    assert_int_equal(mock_requests(&mock, MOCK_FETCH), 0);
 }
 
 static void recall_cut_log(int64_t committed)

@@ -76,6 +76,16 @@ void mock_assign(rd_kafka_t *consumer, const char *topic)
     rd_kafka_topic_partition_list_destroy(one);
 }
 
+size_t mock_requests(const struct mock *m, int16_t api)
+{
+    size_t n, found = 0;
+    rd_kafka_mock_request_t **requests = rd_kafka_mock_get_requests(m->cluster, &n);
+    for (size_t i = 0; i < n; i++)
+        found += rd_kafka_mock_request_api_key(requests[i]) == api;
+    rd_kafka_mock_request_destroy_array(requests, n);
+    return found;
+}
+
 void mock_produce(const struct mock *m, const char *topic, int n)
 {
     while (n-- > 0)

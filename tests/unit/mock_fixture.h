@@ -23,6 +23,10 @@ struct rp_config *mock_config(const struct mock *m);
 rd_kafka_t *mock_consumer(const struct mock *m, const char *group);
 /* Gives it the topic's one partition, as a group does: held (rp_kafka_hold). */
 void mock_assign(rd_kafka_t *consumer, const char *topic);
+/* How many requests of a kind, by the protocol's number, its brokers were sent since
+ * rd_kafka_mock_start_request_tracking. */
+enum { MOCK_FETCH = 1, MOCK_LIST_OFFSETS = 2 };
+size_t mock_requests(const struct mock *m, int16_t api);
 /* Appends `n` records, and waits for that. */
 void mock_produce(const struct mock *m, const char *topic, int n);
 
