@@ -273,14 +273,23 @@ int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition
     return rc;
 }
 
-/* Where librdkafka's own thread pauses or resumes a partition at the same moment, for a rebalance,
- * the first try may come to nothing, and the answer does not say so. */
-static void pause_or_resume(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts,
-                            rd_kafka_resp_err_t (*how)(rd_kafka_t *,
-                                                       rd_kafka_topic_partition_list_t *))
+typedef rd_kafka_resp_err_t pause_fn(rd_kafka_t *rk, rd_kafka_topic_partition_list_t *parts);
+
+static rd_kafka_resp_err_t twice(pause_fn *how, rd_kafka_t *consumer,
+                                 rd_kafka_topic_partition_list_t *parts)
 {
-    for (int i = 0; i < 2; i++)
-        (void)how(consumer, parts);
+    (void)how(consumer, parts);
+    return how(consumer, parts);
+}
+
+rd_kafka_resp_err_t rp_kafka_pause(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
+{
+    return twice(rd_kafka_pause_partitions, consumer, parts);
+}
+
+rd_kafka_resp_err_t rp_kafka_resume(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
+{
+    return twice(rd_kafka_resume_partitions, consumer, parts);
 }
 
 void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
@@ -292,7 +301,7 @@ void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
          * does. */
         rd_kafka_queue_destroy(rd_kafka_queue_get_partition(consumer, p->topic, p->partition));
     }
-    pause_or_resume(consumer, parts, rd_kafka_pause_partitions);
+    (void)rp_kafka_pause(consumer, parts);
 }
 
 int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
@@ -302,7 +311,7 @@ int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition, i
         return -1;
     rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(one, topic, partition);
-    pause_or_resume(consumer, one, rd_kafka_resume_partitions);
+    (void)rp_kafka_resume(consumer, one);
     rd_kafka_topic_partition_list_destroy(one);
     return 0;
 }

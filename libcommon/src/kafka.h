@@ -46,6 +46,10 @@ int rp_kafka_fail_error(struct rp_error *err, rd_kafka_error_t *error, const cha
  * and a log that was cut sets it back), and has not sought then; so it is told once more. */
 RP_NODISCARD int rp_kafka_seek(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *offsets,
                                struct rp_error *err);
+/* As librdkafka's calls do, which where its own thread pauses or resumes a partition at the same
+ * moment, for a rebalance, may come to nothing and do not say so: so each is made twice. */
+rd_kafka_resp_err_t rp_kafka_pause(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts);
+rd_kafka_resp_err_t rp_kafka_resume(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts);
 /* Before partitions are assigned: they come at offset 0 (set here) and paused, so that nothing of
  * them is fetched before their owner has said where to begin. It must not be librdkafka that looks
  * an offset up: it takes the committed one for none when the assignment changes meanwhile, and

@@ -22,9 +22,8 @@
  * the other one was the zombie, or an operator's mistake. */
 #define FENCED_WAIT_MS INT64_C(30000)
 /* A partition that was assigned a moment ago cannot be sought in yet. */
-#define SEEK_AGAIN_MS   INT64_C(50)
-#define SEEK_TIMEOUT_MS 5000
-#define IDLE_POLL_MS    100
+#define SEEK_AGAIN_MS INT64_C(50)
+#define IDLE_POLL_MS  100
 /* How long PostgreSQL has the beginning of a batch at most, however long the batch may linger: who
  * drops a day waits for it, and gives up after 2 s. */
 #define SENT_MS INT64_C(500)
@@ -102,21 +101,13 @@ static void fenced(struct worker *w, struct part *part)
            rp_f_int("partition", part->claim.partition));
 }
 
-static rd_kafka_topic_partition_list_t *list_of(const struct worker *w, const struct part *part,
-                                                int64_t offset)
-{
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, topic_of(w), part->claim.partition)->offset = offset;
-    return list;
-}
-
 /* While a partition is not live nothing of it is fetched; polling goes on for the group's sake. */
 static void pause_part(struct worker *w, struct part *part, bool pause)
 {
     rd_kafka_t *rk = rp_consumer_handle(w->consumer);
-    rd_kafka_topic_partition_list_t *list = list_of(w, part, RD_KAFKA_OFFSET_INVALID);
-    rd_kafka_resp_err_t code =
-        pause ? rd_kafka_pause_partitions(rk, list) : rd_kafka_resume_partitions(rk, list);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, topic_of(w), part->claim.partition);
+    rd_kafka_resp_err_t code = pause ? rp_kafka_pause(rk, list) : rp_kafka_resume(rk, list);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         code = list->elems[0].err;
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -124,19 +115,16 @@ static void pause_part(struct worker *w, struct part *part, bool pause)
     rd_kafka_topic_partition_list_destroy(list);
 }
 
-/* The seek is through when this returns: what was fetched before it is not polled any more. */
-static bool seek(struct worker *w, struct part *part)
+/* It is sought when this returns: what was fetched before is not polled any more. */
+static bool begin(struct worker *w, struct part *part)
 {
+    struct rp_error err;
     int64_t next = part->claim.next_offset;
-    rd_kafka_topic_partition_list_t *list =
-        list_of(w, part, next > 0 ? next : RD_KAFKA_OFFSET_BEGINNING);
-    rd_kafka_error_t *error =
-        rd_kafka_seek_partitions(rp_consumer_handle(w->consumer), list, SEEK_TIMEOUT_MS);
-    bool there = error == NULL && list->elems[0].err == RD_KAFKA_RESP_ERR_NO_ERROR;
-    if (error != NULL)
-        rd_kafka_error_destroy(error);
-    rd_kafka_topic_partition_list_destroy(list);
-    return there;
+    if (rp_kafka_begin(rp_consumer_handle(w->consumer), topic_of(w), part->claim.partition,
+                       next > 0 ? next : RD_KAFKA_OFFSET_BEGINNING, &err) != 0)
+        return false;
+    part->paused = false;
+    return true;
 }
 
 static bool know_topic(struct worker *w)
@@ -166,11 +154,10 @@ static int go_live(struct worker *w, struct part *part, struct rp_error *err)
     }
     part->claimed = true;
     part->claim_mono_ms = rp_mono_ms() + SEEK_AGAIN_MS;
-    if (!seek(w, part))
+    if (!begin(w, part))
         return 0;
     part->position = part->claim.next_offset;
     part->live = true;
-    pause_part(w, part, false);
     rp_log(RP_LOG_INFO, "partition-claimed", rp_f_str("topic", topic_of(w)),
            rp_f_int("partition", part->claim.partition), rp_f_int("epoch", part->claim.epoch),
            rp_f_int("next_offset", part->claim.next_offset));

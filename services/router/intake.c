@@ -75,7 +75,7 @@ int intake_postpone(struct intake *in, int32_t partition, int64_t offset, struct
         return -1;
     rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(one, in->topic, partition);
-    (void)rd_kafka_pause_partitions(in->client, one);
+    (void)rp_kafka_pause(in->client, one);
     rd_kafka_topic_partition_list_destroy(one);
     rd_kafka_topic_partition_list_add(in->waiting, in->topic, partition);
     in->waiting_until_mono_ms = rp_mono_ms() + WAIT_MS;
@@ -86,7 +86,7 @@ static void resume_waiting(struct intake *in)
 {
     if (in->waiting->cnt == 0 || rp_mono_ms() < in->waiting_until_mono_ms)
         return;
-    (void)rd_kafka_resume_partitions(in->client, in->waiting);
+    (void)rp_kafka_resume(in->client, in->waiting);
     rd_kafka_topic_partition_list_destroy(in->waiting);
     in->waiting = rd_kafka_topic_partition_list_new(4);
 }
