@@ -7,7 +7,7 @@ metadata too; the brokers among themselves and the tests do not. Whose a connect
 the connection's port in /proc."""
 
 import asyncio
-import functools
+import glob
 import os
 import re
 import socket
@@ -19,38 +19,43 @@ END_TXN, TXN_OFFSET_COMMIT = 26, 28
 ABORTS = b"\0"  # the last byte of EndTxn in the version that librdkafka speaks: whether to commit
 
 
-def owner_of(port, pids):
-    """Which of these processes has a connection from this local port."""
-    inode, local = None, f": 0100007F:{port:04X} "
+def owner_of(port, to, pids):
+    """Which of these processes has the connection from one local port to another. Its own port alone
+    does not say: one that is closed may linger with the same, to elsewhere."""
+    inode, ends = None, f": 0100007F:{port:04X} 0100007F:{to:04X} "
     with open("/proc/net/tcp") as table:
         for line in table:
-            if local in line:
+            if ends in line:
                 inode = line.split()[9]
     for pid in pids if inode else ():
-        try:
-            for fd in os.scandir(f"/proc/{pid}/fd"):
-                if os.readlink(fd.path) == f"socket:[{inode}]":
+        for fd in glob.iglob(f"/proc/{pid}/fd/*"):
+            try:
+                if os.readlink(fd) == f"socket:[{inode}]":
                     return pid
-        except OSError:
-            continue
+            except OSError:
+                continue  # it was closed meanwhile
     return None
 
 
 class Link:
     """A connection of a service to a broker."""
 
-    def __init__(self, broker, port, pids):
-        self.broker, self.port, self.pids = broker, port, pids
+    def __init__(self, broker, port, to, pids):
+        self.broker, self.port, self.to, self.pids = broker, port, to, pids
+        self.owner = None
         self.writers = []
         self.left, self.head = 0, b""  # of the request that is passing
         self.deaf = False  # answers are not handed on any more
         self.mute = False  # nor are requests
 
-    @functools.cached_property
+    @property
     def pid(self):
         """Looked for when it matters: a loaded machine takes its time over it, and whoever connects
-        would wait, give up and try again, each time."""
-        return owner_of(self.port, self.pids())
+        would wait, give up and try again, each time. The kernel's table may lack a line while others
+        come and go, so who was not found is looked for again."""
+        if self.owner is None:
+            self.owner = owner_of(self.port, self.to, self.pids())
+        return self.owner
 
     def requests(self, data):
         """The API keys of the requests that begin in this piece of the stream."""
@@ -133,7 +138,8 @@ class Relay:
         return sum(rule.delay_s for rule in list(self.rules) if rule.meets(link))
 
     async def serve(self, broker, reader, writer):
-        link = Link(broker, writer.get_extra_info("peername")[1], self.pids)
+        port, to = (writer.get_extra_info(end)[1] for end in ("peername", "sockname"))
+        link = Link(broker, port, to, self.pids)
         link.writers.append(writer)
         self.links.add(link)
         tasks = []
