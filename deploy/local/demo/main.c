@@ -293,6 +293,11 @@ static int play_workload(const struct options *options, struct rp_config *config
         (void)complain(err.text);
     else if ((rc = play(&d)) == 0)
         rc = finish(&d);
+    /* To commit and leave its groups, a handler waits for a broker that may be gone before us. */
+    if (interrupted) {
+        (void)fflush(stdout);
+        _exit(rc == 0 ? 0 : 130);
+    }
     feed_stop(d.feed);
     for (size_t i = 0; d.handlers != NULL && i < workload_n_samples; i++)
         handler_ask_to_stop(d.handlers[i]);
