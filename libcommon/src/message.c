@@ -217,15 +217,20 @@ static int read_target(const struct reading *r, const json_t *value, struct rp_m
 }
 
 /* Whether two texts are the same tokens. */
-static bool same_json(struct rp_bytes a, struct rp_bytes b)
+static int compare_json(const struct reading *r, struct rp_bytes a, struct rp_bytes b, bool *same)
 {
     struct rp_buf left = {0}, right = {0};
-    bool same = rp_bytes_equal(a, b);
-    if (!same && rp_json_pretty(&left, a, NULL) == 0 && rp_json_pretty(&right, b, NULL) == 0)
-        same = rp_bytes_equal(rp_buf_bytes(&left), rp_buf_bytes(&right));
+    int rc = 0;
+    *same = rp_bytes_equal(a, b);
+    if (!*same) {
+        rc = rp_json_compact(&left, a, r->err);
+        if (rc == 0)
+            rc = rp_json_compact(&right, b, r->err);
+        *same = rc == 0 && rp_bytes_equal(rp_buf_bytes(&left), rp_buf_bytes(&right));
+    }
     rp_buf_clear(&left);
     rp_buf_clear(&right);
-    return same;
+    return rc;
 }
 
 /* On one line where the original is. */
@@ -260,8 +265,11 @@ static int read_avro(const struct reading *r, const struct rp_document *d, struc
 static int read_payload(const struct reading *r, const struct rp_document *d, struct rp_bytes text,
                         const json_t *value, struct rp_bytes original, struct rp_bytes *out)
 {
+    bool same;
     *out = original;
-    if (same_json(d->payload, text))
+    if (compare_json(r, d->payload, text, &same) != 0)
+        return -1;
+    if (same)
         return 0;
     if (d->form == RP_PAYLOAD_JSON)
         return read_json(r, text, original, out);
@@ -274,7 +282,10 @@ static int check_task(const struct reading *r, const struct rp_document *d, stru
 {
     struct rp_bytes was = rp_json_member(rp_buf_bytes(&d->text), "task");
     struct rp_bytes is = rp_json_member(text, "task");
-    return is.data == NULL || same_json(was, is) ? 0 : bad(r, "task", "can only be read");
+    bool same = true;
+    if (is.data != NULL && compare_json(r, was, is, &same) != 0)
+        return -1;
+    return same ? 0 : bad(r, "task", "can only be read");
 }
 
 static int read_members(const struct reading *r, const struct rp_document *d, struct rp_bytes text,

@@ -179,8 +179,11 @@ int rp_payload_form_of(struct rp_message_reader *reader, struct rp_bytes payload
     *form = RP_PAYLOAD_BYTES;
     if (!rp_utf8_valid(payload))
         return 0;
-    json_t *json = rp_json_skeleton(payload, NULL, NULL);
+    struct rp_error why;
+    json_t *json = rp_json_skeleton(payload, NULL, &why);
     *form = json != NULL ? RP_PAYLOAD_JSON : RP_PAYLOAD_TEXT;
+    if (json == NULL && why.code == RP_E_NOMEM)
+        return rp_fail(err, why.code, why.cls, "%s", why.text);
     json_decref(json);
     return 0;
 }

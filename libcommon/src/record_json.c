@@ -298,9 +298,11 @@ static json_t *load(struct rp_bytes text, json_error_t *why)
     return root;
 }
 
-static json_t *load_mended(struct rp_bytes text, struct rp_arena *arena, json_error_t *why)
+static json_t *load_mended(struct rp_bytes text, struct rp_arena *arena, json_error_t *why,
+                           bool *no_memory)
 {
     char *copy = rp_arena_copy(arena, text.data, text.len);
+    *no_memory = copy == NULL;
     if (copy == NULL || !rp_json_mend_surrogates(copy, text.len))
         return NULL;
     return load((struct rp_bytes){copy, text.len}, why);
@@ -311,9 +313,12 @@ int rp_record_from_json(const struct rp_shape *shape, struct rp_bytes value, str
 {
     struct reading r = {.arena = arena, .err = err};
     json_error_t why;
+    bool no_memory = false;
     json_t *root = load(value, &why);
     if (root == NULL)
-        root = load_mended(value, arena, &why);
+        root = load_mended(value, arena, &why, &no_memory);
+    if (no_memory)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for JSON");
     if (root == NULL)
         return rp_fail(err, RP_E_DECODE, RP_POISON, "JSON: line %d, column %d: %s", why.line,
                        why.column, why.text);

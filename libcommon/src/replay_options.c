@@ -140,10 +140,11 @@ int rp_replay_options_read(const char *json, struct rp_replay_options *out, stru
     out->canary = canary;
     out->canary_wait_ms = wait;
     out->success_within_ms = within;
-    if (failed != 0 || !rp_replay_order_parse(order, &out->order) ||
-        copy_text(target, &out->target) != 0 || copy_text(jq, &out->jq) != 0 ||
-        copy_text(schema, &out->payload_schema) != 0)
+    if (failed != 0 || !rp_replay_order_parse(order, &out->order))
         failed = rp_fail(err, RP_E_INVALID, RP_FATAL, "the job's options cannot be read");
+    else if (copy_text(target, &out->target) != 0 || copy_text(jq, &out->jq) != 0 ||
+             copy_text(schema, &out->payload_schema) != 0)
+        failed = rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for the job's options");
     else if (headers != NULL)
         failed = read_headers(headers, out, err);
     json_decref(root);

@@ -49,7 +49,10 @@ static int check_kept(const struct rp_document *document, struct rp_bytes result
     struct rp_bytes payload = rp_json_member(result, "payload");
     if (document->form != RP_PAYLOAD_JSON || rp_bytes_equal(payload, document->payload))
         return 0;
-    json_decref(rp_json_skeleton(document->payload, &fragile, NULL));
+    json_t *json = rp_json_skeleton(document->payload, &fragile, err);
+    if (json == NULL)
+        return -1;
+    json_decref(json);
     if (!fragile)
         return 0;
     return rp_fail(err, RP_E_INVALID, RP_POISON,
