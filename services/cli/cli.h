@@ -87,10 +87,10 @@ struct rp_config *cli_config_load(const struct cli_args *args);
 /* Prints "reprise: ..." on stderr, as one line that is safe for a terminal. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* All commands, in the order of --help. Ends with NULL. In main.c. */
+/* All commands, in the order of --help. Ends with NULL. */
 extern const struct cli_command *const cli_commands[];
 
-/* Each is defined in its cmd_*.c and listed in main.c. */
+/* Each is defined in its cmd_*.c and listed in commands.c. */
 extern const struct cli_command cmd_policy_explain, cmd_policy_check;
 extern const struct cli_command cmd_topics_apply, cmd_topics_check;
 extern const struct cli_command cmd_db_migrate, cmd_db_check;

@@ -7,9 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli.h"
+#include "cli_fixture.h"
 
 /* What the commands below were called with, and what was printed. */
 static struct {
@@ -17,9 +16,6 @@ static struct {
     char config[64], first[64], second[64], positional[64], many[64];
     bool dry;
 } seen;
-static char printed[1 << 14];
-static FILE *capture_file;
-static int saved[2];
 
 static int remember(const struct cli_args *args)
 {
@@ -72,51 +68,19 @@ static int setup(void **state)
     (void)state;
     memset(&seen, 0, sizeof seen);
     (void)unsetenv("REPRISE_CONFIG");
-    capture_file = tmpfile();
-    return capture_file == NULL ? -1 : 0;
+    return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    return fclose(capture_file);
-}
-
-static void redirect(bool on)
-{
-    (void)fflush(stdout);
-    (void)fflush(stderr);
-    for (int fd = 1; fd <= 2; fd++) {
-        if (on)
-            saved[fd - 1] = dup(fd);
-        (void)dup2(on ? fileno(capture_file) : saved[fd - 1], fd);
-        if (!on)
-            (void)close(saved[fd - 1]);
-    }
-}
-
-/* Runs "reprise <words>"; what it printed is in `printed`. */
 static int run(const char *words)
 {
-    char line[512], *save, *argv[32] = {(char[]){"reprise"}};
-    int argc = 1;
-    (void)snprintf(line, sizeof line, "%s", words);
-    for (char *w = strtok_r(line, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))
-        argv[argc++] = w;
-    redirect(true);
-    int rc = cli_main(commands, argc, argv);
-    redirect(false);
-    ssize_t n = pread(fileno(capture_file), printed, sizeof printed - 1, 0);
-    printed[n < 0 ? 0 : n] = '\0';
-    return rc;
+    return cli_run(commands, words);
 }
 
 static void assert_refused(const char *words, const char *why)
 {
     assert_int_equal(run(words), CLI_USAGE);
     assert_int_equal(seen.calls, 0);
-    if (strstr(printed, why) == NULL)
-        fail_msg("'%s' is not in: %s", why, printed);
+    assert_printed(why);
 }
 
 static void a_command_gets_its_options_and_returns_its_code(void **state)
@@ -246,7 +210,7 @@ static void the_version_is_printed(void **state)
     assert_string_equal(printed, "reprise " REPRISE_VERSION "\n");
 }
 
-#define CLI_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CLI_TEST(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
 {

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_CLI_FIXTURE_H
+#define REPRISE_CLI_FIXTURE_H
+
+#include "cli.h"
+
+/* What the last command printed, on stdout and stderr. */
+extern char printed[1 << 17];
+
+/* Runs "reprise <words>", which are split and quoted as a shell has it; returns the exit code. */
+int cli_run(const struct cli_command *const *commands, const char *words);
+
+/* Fails unless `part` was printed. */
+void assert_printed(const char *part);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commands, as far as they come without servers: what they refuse, and what they say when the
+ * database, which is played, refuses them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cli_fixture.h"
+#include "pg_fixture.h"
+
+struct refusal {
+    const char *words, *why;
+};
+
+static int run(const char *words)
+{
+    return cli_run(cli_commands, words);
+}
+
+static void assert_all_refused(const struct refusal *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        pg_begin(NULL);
+        int code = run(cases[i].words);
+        if (code != CLI_USAGE)
+            fail_msg("%s: exit code %d: %s", cases[i].words, code, printed);
+        assert_printed(cases[i].why);
+        assert_int_equal(pg_statements("INSERT"), 0);
+        assert_int_equal(pg_statements("WITH"), 0);
+    }
+}
+#define ALL_REFUSED(cases) assert_all_refused(cases, sizeof cases / sizeof *cases)
+
+static void help_and_completion_know_what_there_is(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"help", "TOPIC is missing"},
+        {"help me", "there is help on: filter"},
+        {"completion fish", "SHELL is bash or zsh, not 'fish'"},
+    };
+    ALL_REFUSED(cases);
+    assert_int_equal(run("help filter"), CLI_OK);
+    assert_printed("A filter says which dead letters are meant");
+    assert_int_equal(run("completion bash"), CLI_OK);
+    assert_printed("complete ");
+    assert_printed("came-back");
+    assert_int_equal(run("completion zsh"), CLI_OK);
+    assert_printed("#compdef reprise");
+    assert_int_equal(run("--help"), CLI_OK);
+    assert_printed("dlq replay");
+}
+
+static void a_filter_that_cannot_be_read_is_pointed_at(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"dlq count --where 'type ='", "^"},
+        {"dlq count --where 'type = aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa and nothing = 1 "
+         "and "
+         "type = bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'",
+         "there is no field 'nothing'"},
+        {"dlq count --where \"type = "
+         "'\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
+         "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4'"
+         " or\"",
+         "^"},
+        {"dlq count --attempts many", "--attempts"},
+        {"dlq count --since tomorrow", "--since"},
+        {"dlq count --reason none-such", "--reason"},
+        {"dlq count --group xyz", "no group"},
+        {"dlq count --id '<x'", "--id"},
+        {"dlq discard --dead-for none-such --reason x", "there is no 'none-such'"},
+    };
+    ALL_REFUSED(cases);
+}
+
+static void options_that_mean_nothing_are_refused(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"dlq list --format xml", "--format is table, wide or json, not 'xml'"},
+        {"dlq list --limit 0", "--limit is a number from 1 on, not '0'"},
+        {"dlq list --limit many", "--limit is a number from 1 on"},
+        {"dlq groups --limit -1", "--limit is a number from 1 on"},
+        {"dlq groups --hours 0", "--hours is a number from 1 on"},
+        {"dlq stats --by colour", "colour"},
+        {"dlq stats --by type,type", "type"},
+        {"dlq tail --lines 0", "--lines is a number from 1 on"},
+        {"dlq show 1 --format wide", "--format is table or json, not 'wide'"},
+        {"dlq show 1 --payload xml", "--payload"},
+        {"dlq show", "ID"},
+        {"dlq show x", "'x'"},
+        {"dlq edit", "name a dead letter by its ID, or a task by --task"},
+        {"dlq edit 1 --task t", "name a dead letter by its ID, or a task by --task"},
+        {"dlq edit x", "ID is a number, not 'x'"},
+        {"dlq edit 1 --print --jq .", "only one of --jq, --file and --print"},
+        {"replay list --format wide", "--format is table or json, not 'wide'"},
+        {"replay list --limit 0", "--limit is a number from 1 on, not '0'"},
+        {"replay show j --format wide", "--format is table or json, not 'wide'"},
+        {"replay rate j fast", "the rate is tasks a second, or none, not 'fast'"},
+        {"replay rate j -1", "'-1'"},
+        {"replay resume j --detach --here", "--detach and --here exclude each other"},
+    };
+    ALL_REFUSED(cases);
+}
+
+static void a_replay_that_cannot_be_meant_is_refused(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"dlq replay --type a --rate 0", "--rate is tasks a second, or none, not '0'"},
+        {"dlq replay --type a --rate 1e10", "--rate is"},
+        {"dlq replay --type a --rate inf", "--rate is"},
+        {"dlq replay --type a --limit 0", "--limit is a number from 1 on, not '0'"},
+        {"dlq replay --type a --limit 9999999999", "--limit is"},
+        {"dlq replay --type a --canary x", "--canary is a number"},
+        {"dlq replay --type a --max-replays 1.5", "--max-replays is"},
+        {"dlq replay --type a --canary 1 --canary-wait soon", "--canary-wait is a time like 30s"},
+        {"dlq replay --type a --success-within 1", "--success-within is a time"},
+        {"dlq replay --type a --canary 1 --canary-share 110%", "--canary-share is a share like"},
+        {"dlq replay --type a --stop-if-dead -1", "--stop-if-dead is a share"},
+        {"dlq replay --type a --stop-if-dead 1%%", "--stop-if-dead is a share"},
+        {"dlq replay --type a --canary-share 1%", "--canary-wait and --canary-share need --canary"},
+        {"dlq replay --type a --to nowhere", "--to is target or router, not 'nowhere'"},
+        {"dlq replay --type a --order random", "--order is oldest, newest or key, not 'random'"},
+        {"dlq replay --type a --send-to 'a b'", "--send-to is the name of a topic, not 'a b'"},
+        {"dlq replay --type a --set-header x", "--set-header: a header is NAME=VALUE, not 'x'"},
+        {"dlq replay --type a --set-header reprise-due=1", "are reprise's"},
+        {"dlq replay --type a --payload-schema s", "--payload-schema needs --jq"},
+        {"dlq replay --type a --jq @/none/such", "/none/such: No such file or directory"},
+        {"dlq replay --type a --jq @/dev/zero", "/dev/zero: too long"},
+        {"dlq replay --type a --jq . --payload-schema /none/such", "/none/such: No such file"},
+    };
+    ALL_REFUSED(cases);
+}
+
+static void an_event_that_breaks_the_contract_is_not_sent(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"fail", "an event needs --type and --error"},
+        {"fail --type a", "an event needs --type and --error"},
+        {"fail FILE --type a", "do not go together"},
+        {"fail /none/such", "/none/such: No such file or directory"},
+        {"fail --type a --error E --attempt 0", "attempt"},
+        {"fail --type a --error E --attempt 1x", "attempt"},
+        {"fail --type a --error E --attempt 99999999999999999999", "attempt"},
+        {"fail --type a --error E --header x", "header"},
+        {"fail --type a --error E --header =x", "header"},
+        {"fail --type '' --error E", "task_type"},
+    };
+    ALL_REFUSED(cases);
+    assert_int_equal(run("fail --type a --error E --payload @/none/such"), CLI_FAILED);
+    assert_printed("/none/such: No such file or directory");
+    assert_int_equal(run("fail /dev/null"), CLI_NOTHING);
+    assert_printed("0 of 0 events sent, 0 refused");
+    assert_int_equal(run("fail /"), CLI_FAILED);
+    assert_printed("after line 0: Is a directory");
+}
+
+static void lines_that_are_no_events_are_refused_one_by_one(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/reprise-lines-XXXXXX", words[64];
+    static const char text[] = "  \t\n[]\n  {\"task_id\": 1}\r\n{\"a\": 1";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    assert_int_equal(close(fd), 0);
+    (void)snprintf(words, sizeof words, "fail %s", path);
+    assert_int_equal(run(words), CLI_FAILED);
+    assert_int_equal(unlink(path), 0);
+    assert_printed("line 2: not a JSON object");
+    assert_printed("line 3: JSON: task_id");
+    assert_printed("line 4: JSON: line 1");
+    assert_printed("0 of 3 events sent, 3 refused");
+}
+
+static void without_a_configuration_nothing_is_done(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"-c /none/such dlq count", "/none/such"},
+        {"-c /none/such dlq show 1", "/none/such"},
+        {"-c /none/such dlq edit 1 --reason x", "/none/such"},
+        {"-c /none/such dlq replay --type a --reason x", "/none/such"},
+        {"-c /none/such dlq purge --type a --reason x", "/none/such"},
+        {"-c /none/such replay pause j", "/none/such"},
+        {"-c /none/such db check", "/none/such"},
+        {"-c /none/such topics check", "/none/such"},
+        {"-c /none/such fail --type a --error E", "/none/such"},
+    };
+    ALL_REFUSED(cases);
+}
+
+/* Each of a command's statements fails in turn, and then the connection is lost at each. */
+static void assert_database_matters(const char *words)
+{
+    static const struct pg_answer answers[] = {{"WITH picked", "n|dead_at|id", ""},
+                                               {"WITH added", "n", "2"},
+                                               {"WITH mine", "n", "2"},
+                                               {0}};
+    for (int n = 1, failed = 1; failed; n++)
+        for (int lost = 0; lost < 2; lost++) {
+            pg_begin(answers);
+            pg_fail_at(n, 1, lost ? "" : "42P01");
+            int code = run(words);
+            failed = pg_failed();
+            if (!failed)
+                continue;
+            if (code != CLI_FAILED && code != CLI_PARTLY)
+                fail_msg("%s: statement %d: exit code %d: %s", words, n, code, printed);
+            assert_printed("PostgreSQL");
+            assert_int_equal(pg_since_failure("COMMIT"), 0);
+        }
+}
+
+static void a_database_that_refuses_ends_a_command(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {
+        "dlq count --type a",
+        "dlq list --where \"message ~ 'x'\"",
+        "dlq list --format json",
+        "dlq list --format wide",
+        "dlq stats --by type,day",
+        "dlq stats --format json",
+        "dlq show 1 --format json",
+        "dlq show --task t --format json",
+        "dlq discard --type a --reason x --yes",
+        "replay list",
+        "replay list --format json",
+        "replay rate j 5",
+        "replay rate j none",
+        "db check",
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        assert_database_matters(commands[i]);
+}
+
+static void what_is_not_there_is_said(void **state)
+{
+    (void)state;
+    static const struct pg_answer none[] = {
+        {"FROM replay_job", "job", ""},    {"UPDATE replay_job", "id", ""},
+        {"coalesce(sum(n), 0)", "n", "0"}, {"archive", "id", ""},
+        {"dead_letter", "id", ""},         {0}};
+    static const char *const jobs[] = {"replay show j", "replay pause j", "replay resume j",
+                                       "replay cancel j", "replay rate j 5"};
+    for (size_t i = 0; i < 5; i++) {
+        pg_begin(none);
+        assert_int_equal(run(jobs[i]), CLI_NOTHING);
+        assert_printed("there is no replay 'j'");
+    }
+    pg_begin(none);
+    assert_int_equal(run("replay list"), CLI_NOTHING);
+    assert_int_equal(run("dlq list"), CLI_NOTHING);
+    assert_printed("nothing matched");
+    assert_int_equal(run("dlq count"), CLI_NOTHING);
+    assert_string_equal(printed, "0\n");
+    assert_int_equal(run("dlq groups"), CLI_NOTHING);
+    assert_int_equal(run("dlq show 7"), CLI_NOTHING);
+}
+
+static void why_a_replay_does_not_do_what_is_wished_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words, *row, *why;
+        int code;
+    } cases[] = {
+        {"replay rate j 5", "done|t|f|f", "the replay has ended: done", CLI_NOTHING},
+        {"replay rate j 5", "running|f|t|f", "is being cancelled", CLI_FAILED},
+        {"replay rate j 5", "paused|f|f|t", "is paused, and somebody is marking", CLI_FAILED},
+        {"replay rate j 5", "running|f|f|f", "the replay j is running", CLI_FAILED},
+        {"replay resume j", "f|t", "the replay j is being cancelled", CLI_FAILED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct pg_answer answers[] = {
+            {"UPDATE replay_job", "id", ""}, {"FROM replay_job", "a|b|c|d", cases[i].row}, {0}};
+        pg_begin(answers);
+        int code = run(cases[i].words);
+        assert_printed(cases[i].why);
+        assert_int_equal(code, cases[i].code);
+    }
+}
+
+static void a_replay_handed_to_the_archiver_is_left_to_it(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {
+        {"SELECT detached", "d|c", "f|f"}, {"SELECT CASE", "s", "2"}, {0}};
+    pg_begin(answers);
+    assert_int_equal(run("replay resume j --detach --reason because"), CLI_OK);
+    assert_string_equal(printed, "Replay j: handed to the archiver.\n");
+}
+
+static void what_could_not_be_decoded_is_shown_as_it_is(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {
+        {"archive AS d", "id|reason|status|group_hex|raw|record_key|replays|job|policy|detail",
+         "7|UNDECODABLE|dead|00ab|\\x00ff|\\x6b31|2|j-1|p|byte 3"},
+        {0}};
+    pg_begin(answers);
+    assert_int_equal(run("dlq show 7 --payload hex"), CLI_OK);
+    assert_printed("raw: the event that cannot be decoded, 2 bytes");
+    assert_printed("record key    k1\n");
+    assert_printed("UNDECODABLE: the event's bytes cannot be read");
+    assert_printed("policy p, category not known");
+    assert_printed("dead, by replay j-1");
+    assert_printed("2 times");
+    assert_printed("there is no task to send");
+    assert_printed("reprise dlq replay --id 7 --to router --reason WHY");
+}
+
+static void a_check_says_what_is_missing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *version, *days, *says;
+        int code;
+    } cases[] = {
+        {"0", "", "run `reprise db migrate`", CLI_FAULTS},
+        {"2", " ", "schema: version 2, nothing is missing", CLI_FAULTS},
+        {"9", "2026-11-23", "this program is older and knows 2", CLI_FAULTS},
+        {"2", "2026-11-23", "partitions: none for 2026-11-23", CLI_FAULTS},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct pg_answer answers[] = {{"to_regclass('schema_migration')", "n", "1"},
+                                            {"max(version)", "n", cases[i].version},
+                                            {"string_agg(day", "days", cases[i].days},
+                                            {0}};
+        pg_begin(answers);
+        int code = run("db check");
+        assert_printed(cases[i].says);
+        assert_int_equal(code, cases[i].code);
+    }
+}
+
+int main(void)
+{
+    char path[] = "/tmp/reprise-commands-XXXXXX";
+    static const char text[] = "kafka: {bootstrap.servers: \"127.0.0.1:1\"}\n"
+                               "targets: {allow: [a]}\n"
+                               "postgres: {dsn: \"host=nowhere\"}\n";
+    int fd = mkstemp(path);
+    if (fd < 0 || write(fd, text, sizeof text - 1) != sizeof text - 1 || close(fd) != 0 ||
+        setenv("REPRISE_CONFIG", path, 1) != 0)
+        return 2;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_and_completion_know_what_there_is),
+        cmocka_unit_test(a_filter_that_cannot_be_read_is_pointed_at),
+        cmocka_unit_test(options_that_mean_nothing_are_refused),
+        cmocka_unit_test(a_replay_that_cannot_be_meant_is_refused),
+        cmocka_unit_test(an_event_that_breaks_the_contract_is_not_sent),
+        cmocka_unit_test(lines_that_are_no_events_are_refused_one_by_one),
+        cmocka_unit_test(without_a_configuration_nothing_is_done),
+        cmocka_unit_test(a_database_that_refuses_ends_a_command),
+        cmocka_unit_test(what_is_not_there_is_said),
+        cmocka_unit_test(why_a_replay_does_not_do_what_is_wished_is_said),
+        cmocka_unit_test(a_replay_handed_to_the_archiver_is_left_to_it),
+        cmocka_unit_test(what_could_not_be_decoded_is_shown_as_it_is),
+        cmocka_unit_test(a_check_says_what_is_missing),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)unlink(path);
+    return failed;
+}
