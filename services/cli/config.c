@@ -16,5 +16,8 @@ struct rp_config *cli_config_load(const struct cli_args *args)
 {
     struct rp_config *config;
     struct rp_error err;
-    return rp_config_load(args->config_file, print_fault, NULL, &config, &err) == 0 ? config : NULL;
+    if (rp_config_load(args->config_file, print_fault, NULL, &config, &err) != 0 &&
+        err.code == RP_E_NOMEM) /* that is no fault of the file */
+        cli_error("%s", err.text);
+    return config;
 }
