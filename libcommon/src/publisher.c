@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "crash_point.h"
+#include "held.h"
 #include "log.h"
 #include "record_size.h"
 #include "rounds.h"
@@ -15,6 +16,10 @@
 #define OPEN_MS      10000
 #define CALL_MS      20000
 #define MAX_FAILURES 1024u
+/* For so long after a transaction the coordinator may still be ending it, and refuse what opens the
+ * next one. librdkafka then tries to add partitions again after 20 ms, but offsets after
+ * retry.backoff.ms: so records wait here until the offsets have opened the transaction. */
+#define HOLD_MS 20
 
 struct rp_publisher {
     const struct rp_config *config;
@@ -26,11 +31,14 @@ struct rp_publisher {
     int64_t batch_bytes; /* librdkafka's batch.size */
     bool in_batch;
     size_t unacknowledged;
-    size_t records; /* of this batch, and */
-    int64_t bytes;  /* their size */
+    size_t records;          /* of this batch, and */
+    int64_t bytes;           /* their size */
     struct rp_rounds rounds; /* to topics that take smaller batches than that */
     int64_t waited_ms;       /* for their acknowledgements, in this batch */
-    struct rp_buf out;       /* a byte a tag: 1 once it is acknowledged */
+    int64_t ended_mono_ms;   /* when the last batch did */
+    bool holding;            /* records of this batch, in */
+    struct rp_held held;
+    struct rp_buf out; /* a byte a tag: 1 once it is acknowledged */
     struct rp_failure_report failures[MAX_FAILURES];
     size_t n_failures;                        /* may pass MAX_FAILURES: the rest is counted only */
     size_t purged;                            /* records that went down with a batch that failed */
@@ -97,6 +105,8 @@ static void destroy_producer(struct rp_publisher *p)
 static void end_batch(struct rp_publisher *p)
 {
     p->in_batch = false;
+    p->ended_mono_ms = rp_mono_ms();
+    rp_held_drop(&p->held);
     if (p->offsets != NULL)
         rd_kafka_topic_partition_list_destroy(p->offsets);
     p->offsets = NULL;
@@ -108,6 +118,7 @@ void rp_publisher_free(struct rp_publisher *p)
         return;
     rp_publisher_abort(p);
     destroy_producer(p);
+    rp_held_clear(&p->held);
     rp_buf_clear(&p->out);
     free(p->id);
     free(p);
@@ -184,6 +195,7 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
         }
     }
     p->in_batch = true;
+    p->holding = p->transactional && rp_mono_ms() - p->ended_mono_ms < HOLD_MS;
     return 0;
 }
 
@@ -254,27 +266,19 @@ static int take_turn(struct rp_publisher *p, const struct rp_outgoing *record, i
     return 0;
 }
 
-int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
-                      struct rp_error *err)
+/* Takes `headers`. */
+static int send_now(struct rp_publisher *p, const struct rp_outgoing *record,
+                    rd_kafka_headers_t *headers, struct rp_error *err)
 {
     char topic[TOPIC_MAX + 1];
-    assert(p->in_batch);
-    if (record->topic.len > TOPIC_MAX)
-        return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "no topic has so long a name");
-    int64_t bytes = rp_record_batch_bytes(record);
-    if (make_mark(p, record->tag, err) != 0 || take_turn(p, record, bytes, err) != 0)
-        return -1;
     memcpy(topic, record->topic.data, record->topic.len);
     topic[record->topic.len] = '\0';
-    rd_kafka_headers_t *headers = copy_headers(record->headers, record->n_headers);
     RP_CRASH_POINT(produce_before);
     rd_kafka_resp_err_t code = produce(p, topic, record, headers);
     if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
         code = produce_when_there_is_room(p, topic, record, headers);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
         p->unacknowledged++;
-        p->records++;
-        p->bytes += bytes;
         RP_CRASH_POINT(produce_after);
         return 0;
     }
@@ -286,6 +290,38 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     if (err->cls == RP_FATAL)
         err->cls = RP_RETRIABLE; /* the producer is made anew */
     return -1;
+}
+
+static int send_held(struct rp_publisher *p, struct rp_error *err)
+{
+    int rc = 0;
+    p->holding = false;
+    for (size_t i = 0; i < p->held.n && rc == 0; i++) {
+        struct rp_held_record *h = &p->held.items[i];
+        rc = send_now(p, &h->record, h->headers, err);
+        h->headers = NULL;
+    }
+    rp_held_drop(&p->held);
+    return rc;
+}
+
+int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
+                      struct rp_error *err)
+{
+    assert(p->in_batch);
+    if (record->topic.len > TOPIC_MAX)
+        return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "no topic has so long a name");
+    int64_t bytes = rp_record_batch_bytes(record);
+    if (make_mark(p, record->tag, err) != 0 || take_turn(p, record, bytes, err) != 0)
+        return -1;
+    p->records++;
+    p->bytes += bytes;
+    if (p->holding && (p->bytes > p->batch_bytes || rp_mono_ms() - p->ended_mono_ms >= HOLD_MS) &&
+        send_held(p, err) != 0)
+        return -1;
+    rd_kafka_headers_t *headers = copy_headers(record->headers, record->n_headers);
+    return p->holding ? rp_held_add(&p->held, record, headers, err)
+                      : send_now(p, record, headers, err);
 }
 
 int64_t rp_publisher_waited_ms(const struct rp_publisher *p)
@@ -314,6 +350,10 @@ static enum rp_published fail_delivery(struct rp_publisher *p, struct rp_error *
 
 enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err)
 {
+    if (send_held(p, err) != 0) {
+        rp_publisher_abort(p);
+        return RP_NOT_PUBLISHED;
+    }
     await_acknowledgements(p);
     if (p->n_failures > 0)
         return fail_delivery(p, err);
@@ -346,6 +386,7 @@ static enum rp_published send_offsets(struct rp_publisher *p,
     RP_CRASH_POINT(offsets_after);
     if (error == NULL)
         return RP_PUBLISHED;
+    rp_held_drop(&p->held);
     if (rp_publisher_wait(p, err) != RP_PUBLISHED) { /* a failed delivery says more */
         rd_kafka_error_destroy(error);
         return RP_NOT_PUBLISHED;

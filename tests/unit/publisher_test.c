@@ -13,7 +13,14 @@
 #define TOPIC "somewhere"
 #define GROUP "a-group"
 
-enum api { PRODUCE = 0, METADATA = 3, ADD_OFFSETS = 25, END_TXN = 26, TXN_OFFSETS = 28 };
+enum api {
+    PRODUCE = 0,
+    METADATA = 3,
+    ADD_PARTITIONS = 24,
+    ADD_OFFSETS = 25,
+    END_TXN = 26,
+    TXN_OFFSETS = 28,
+};
 
 struct fixture {
     struct mock mock;
@@ -29,6 +36,7 @@ rd_kafka_error_t *__real_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout
 int64_t __wrap_rp_mono_ms(void);
 int64_t __real_rp_mono_ms(void);
 static int64_t passed_ms;
+static int64_t stands_at_ms; /* 0: the clock goes */
 
 rd_kafka_error_t *__wrap_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout_ms)
 {
@@ -41,13 +49,14 @@ rd_kafka_error_t *__wrap_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout
 
 int64_t __wrap_rp_mono_ms(void)
 {
-    return __real_rp_mono_ms() + passed_ms;
+    return (stands_at_ms != 0 ? stands_at_ms : __real_rp_mono_ms()) + passed_ms;
 }
 
 static int set_up(void **state)
 {
     static struct fixture f;
     struct rp_error err;
+    stands_at_ms = 0;
     mock_start(&f.mock, 3, TOPIC);
     f.config = mock_config(&f.mock);
     assert_int_equal(rp_publisher_new(f.config, "an-id", "1", &f.publisher, &err), 0);
@@ -215,6 +224,135 @@ static void a_group_coordinator_that_was_away_is_found_again(void **state)
     (void)alarm(0);
 }
 
+static void track(struct fixture *f)
+{
+    rd_kafka_mock_clear_requests(f->mock.cluster);
+    rd_kafka_mock_start_request_tracking(f->mock.cluster);
+}
+
+/* A transaction has just ended, by a clock that stands still since, and another is begun. */
+static void begin_closely(struct fixture *f)
+{
+    struct rp_error err;
+    stands_at_ms = __real_rp_mono_ms();
+    assert_publishes(f);
+    track(f);
+    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
+}
+
+static void send_one(struct fixture *f, size_t tag, size_t bytes)
+{
+    static char value[700000];
+    struct rp_error err;
+    const struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = {value, bytes}, .tag = tag};
+    assert_int_equal(rp_publisher_send(f->publisher, &record, &err), 0);
+}
+
+static void add_offsets(struct fixture *f)
+{
+    struct rp_error err;
+    rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
+    assert_int_equal(rp_publisher_group_offsets(f->publisher, GROUP, offsets, &err), RP_PUBLISHED);
+    rd_kafka_topic_partition_list_destroy(offsets);
+}
+
+/* Time enough for librdkafka to open the transaction for what was produced. */
+static bool opens(struct fixture *f)
+{
+    for (int i = 0; i < 20 && asked(f, ADD_PARTITIONS) == 0; i++)
+        (void)usleep(10000);
+    return asked(f, ADD_PARTITIONS) > 0;
+}
+
+static void the_records_of_the_next_transaction_wait_for_its_offsets(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    begin_closely(f);
+    send_one(f, 0, 10);
+    send_one(f, 1, 10);
+    assert_false(opens(f));
+    /* The last one is still being ended. */
+    rd_kafka_mock_push_request_errors(f->mock.cluster, ADD_OFFSETS, 2,
+                                      RD_KAFKA_RESP_ERR_CONCURRENT_TRANSACTIONS,
+                                      RD_KAFKA_RESP_ERR_CONCURRENT_TRANSACTIONS);
+    add_offsets(f);
+    assert_int_equal(asked(f, ADD_PARTITIONS), 0);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+    assert_int_equal(asked(f, ADD_PARTITIONS), 1);
+    assert_int_equal(asked(f, PRODUCE), 1);
+}
+
+static void records_of_a_later_transaction_go_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    stands_at_ms = __real_rp_mono_ms();
+    assert_publishes(f);
+    stands_at_ms += 20;
+    track(f);
+    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
+    send_one(f, 0, 10);
+    assert_true(opens(f));
+}
+
+static void records_do_not_wait_for_offsets_for_long(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    begin_closely(f);
+    send_one(f, 0, 10);
+    stands_at_ms += 20;
+    send_one(f, 1, 10);
+    assert_true(opens(f));
+    add_offsets(f);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+}
+
+static void more_than_a_request_does_not_wait(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    begin_closely(f);
+    send_one(f, 0, 700000);
+    assert_false(opens(f));
+    send_one(f, 1, 700000);
+    assert_true(opens(f));
+    add_offsets(f);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+}
+
+/* Nobody is left to tell of the ones behind it. */
+static void a_record_that_cannot_be_sent_is_named_though_it_waited(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    static char value[2000];
+    size_t n;
+    const struct rp_outgoing refused = {
+        .topic = rp_str(""), .value = {value, sizeof value}, .tag = 1};
+    begin_closely(f);
+    send_one(f, 0, 10);
+    assert_int_equal(rp_publisher_send(f->publisher, &refused, &err), 0);
+    send_one(f, 2, 10);
+    add_offsets(f);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_NOT_PUBLISHED);
+    const struct rp_failure_report *failures = rp_publisher_failures(f->publisher, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(failures[0].tag, 1);
+    assert_publishes(f);
+}
+
+static void what_waits_goes_with_its_batch(void **state)
+{
+    struct fixture *f = *state;
+    begin_closely(f);
+    send_one(f, 0, 10);
+    rp_publisher_abort(f->publisher);
+    assert_publishes(f);
+    assert_int_equal(asked(f, PRODUCE), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +364,12 @@ int main(void)
         T(a_commit_by_one_who_was_fenced_is_unknown),
         T(what_is_refused_before_the_commit_is_not_published),
         T(a_group_coordinator_that_was_away_is_found_again),
+        T(the_records_of_the_next_transaction_wait_for_its_offsets),
+        T(records_of_a_later_transaction_go_at_once),
+        T(records_do_not_wait_for_offsets_for_long),
+        T(more_than_a_request_does_not_wait),
+        T(a_record_that_cannot_be_sent_is_named_though_it_waited),
+        T(what_waits_goes_with_its_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
