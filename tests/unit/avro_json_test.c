@@ -93,6 +93,71 @@ static void branches_have_names_where_json_cannot_tell(void **state)
           AVRO("\x00"), "{\"a.R\":{}}");
 }
 
+static void bytes_that_are_of_no_such_type_are_refused(void **state)
+{
+    (void)state;
+    static const char number[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02";
+    static const char two_to_32[] = "\x80\x80\x80\x80\x20";
+    static const struct {
+        const char *schema;
+        struct rp_bytes avro;
+        const char *why;
+    } cases[] = {
+        {"\"boolean\"", {"\x02", 1}, "neither 0 nor 1"},
+        {"\"boolean\"", {"", 0}, ""},
+        {"\"float\"", {"\0\0\0", 3}, ""},
+        {"\"int\"", {two_to_32, 5}, "more than 32 bits"},
+        {"\"long\"", {number, 10}, "more than 64 bits"},
+        {"\"string\"", {"\x01", 1}, ""},
+        {"\"string\"", {"\x04\xff\xff", 3}, ""},
+        {"{\"type\":\"enum\",\"name\":\"E\",\"symbols\":[\"A\"]}", {"\x02", 1}, "no such symbol"},
+        {"{\"type\":\"enum\",\"name\":\"E\",\"symbols\":[\"A\"]}", {"\x01", 1}, "no such symbol"},
+        {"{\"type\":\"enum\",\"name\":\"E\",\"symbols\":[\"A\"]}", {"", 0}, ""},
+        {"[\"null\",\"int\"]", {"\x04", 1}, "no such branch"},
+        {"[\"null\",\"int\"]", {"\x01", 1}, "no such branch"},
+        {"{\"type\":\"array\",\"items\":\"int\"}", {"\x01", 1}, ""},
+        {"{\"type\":\"array\",\"items\":\"null\"}", {"\xd2\x0f", 2}, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_schema schema = parse(cases[i].schema);
+        struct rp_buf out = {0};
+        assert_int_equal(rp_avro_to_json(&schema, cases[i].avro, 0, &out, &err), -1);
+        assert_int_equal(err.code, RP_E_DECODE);
+        assert_int_equal(err.cls, RP_POISON);
+        if (strstr(err.text, cases[i].why) == NULL)
+            fail_msg("'%s' does not say '%s'", err.text, cases[i].why);
+        rp_buf_clear(&out);
+        rp_schema_clear(&schema);
+    }
+}
+
+static void what_nests_too_deep_is_refused(void **state)
+{
+    (void)state;
+    static const char list[] = "{\"type\":\"record\",\"name\":\"L\",\"fields\":[{\"name\":\"n\","
+                               "\"type\":[\"null\",\"L\"]}]}";
+    char avro[301], json[2000] = "";
+    struct rp_schema schema = parse(list);
+    struct rp_buf out = {0};
+    memset(avro, 2, 300);
+    avro[300] = 0;
+    for (int i = 0; i < 200; i++)
+        (void)strcat(json, "{\"n\":");
+    (void)strcat(json, "null");
+    for (int i = 0; i < 200; i++)
+        (void)strcat(json, "}");
+    assert_int_equal(rp_avro_to_json(&schema, (struct rp_bytes){avro, 301}, 0, &out, &err), -1);
+    assert_int_equal(err.code, RP_E_DECODE);
+    assert_memory_equal(err.text, "n: n: ", 6);
+    assert_int_equal(rp_avro_from_json(&schema, rp_str(json), &out, &err), -1);
+    assert_int_equal(err.code, RP_E_INVALID);
+    assert_memory_equal(err.text, "n: n: ", 6);
+    assert_int_equal(rp_avro_to_json(&schema, rp_str("x"), 2, &out, &err), -1);
+    assert_non_null(strstr(err.text, "cut off"));
+    rp_buf_clear(&out);
+    rp_schema_clear(&schema);
+}
+
 static void what_the_schema_cannot_take_is_named(void **state)
 {
     (void)state;
@@ -211,6 +276,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_goes_both_ways),
         cmocka_unit_test(branches_have_names_where_json_cannot_tell),
+        cmocka_unit_test(bytes_that_are_of_no_such_type_are_refused),
+        cmocka_unit_test(what_nests_too_deep_is_refused),
         cmocka_unit_test(what_the_schema_cannot_take_is_named),
         cmocka_unit_test(bytes_that_are_cut_or_bent_are_refused),
         cmocka_unit_test(nothing_makes_endless_items_of_no_bytes),

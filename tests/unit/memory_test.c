@@ -13,6 +13,7 @@
 #include "json_text.h"
 #include "memory_fixture.h"
 #include "message.h"
+#include "metrics.h"
 #include "plan.h"
 #include "reinvoke.h"
 #include "sent.h"
@@ -357,6 +358,39 @@ static void what_was_sent_is_remembered_or_that_fails(void **state)
     assert_true(starve(mark_sent) >= 1);
 }
 
+/* A family that there is no memory for is not shown, and counts all the same. */
+static void metrics_do_without_memory(void **state)
+{
+    (void)state;
+    static const double bounds[] = {0.1, 1};
+    struct rp_error err;
+    bool ended = false;
+    for (int n = 1; !ended; n++) {
+        struct rp_buf text = {0};
+        memory_fail_at(n);
+        struct rp_metrics *m = rp_metrics_new();
+        if (m == NULL)
+            continue;
+        struct rp_family *f = rp_metrics_family(m, RP_COUNTER, "n_total", "H.", "a,b", 2, NULL, 0);
+        struct rp_family *h = rp_metrics_family(m, RP_HISTOGRAM, "h", "H.", "", 1, bounds, 2);
+        struct rp_series *s =
+            rp_family_series(f, (struct rp_bytes[]){rp_str("x"), rp_str("\"y\"")});
+        rp_series_add(s, 2);
+        rp_series_observe(rp_family_series(h, NULL), 0.5);
+        assert_true(rp_series_value(s) >= 2);
+        int rc = rp_metrics_write(m, &text, &err);
+        ended = !memory_failed();
+        memory_fail_at(0);
+        assert_true(rc == 0 || err.code == RP_E_NOMEM);
+        if (ended) {
+            assert_non_null(memmem(text.data, text.len, "n_total{a=\"x\",b=\"\\\"y\\\"\"} 2", 26));
+            assert_non_null(memmem(text.data, text.len, "h_bucket{le=\"1\"} 1", 18));
+        }
+        rp_buf_clear(&text);
+        rp_metrics_free(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +404,7 @@ int main(void)
         cmocka_unit_test(numbers_have_stand_ins_or_there_is_no_memory),
         cmocka_unit_test(a_record_has_all_its_headers_or_is_not_made),
         cmocka_unit_test(what_was_sent_is_remembered_or_that_fails),
+        cmocka_unit_test(metrics_do_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

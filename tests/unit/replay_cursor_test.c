@@ -82,6 +82,40 @@ static void a_coordinator_that_is_away_is_replaced(void **state)
     assert_int_equal(read_cursor(f), -1);
 }
 
+#define OFFSET_FETCH 9 /* the protocol's number */
+
+static int read_once(struct fixture *f, struct rp_error *err)
+{
+    int64_t next = -2;
+    int rc = rp_replay_cursor_read(f->config, JOB, STAMP, &next, err);
+    assert_int_equal(next, rc == 0 ? 42 : -2);
+    return rc;
+}
+
+static void what_is_not_stable_is_asked_for_again(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    commit(f, 42, STAMP);
+    rd_kafka_mock_push_request_errors(f->mock.cluster, OFFSET_FETCH, 1,
+                                      RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT);
+    assert_int_equal(read_once(f, &err), -1);
+    assert_int_equal(err.cls, RP_RETRIABLE);
+    assert_int_equal(read_cursor(f), 42);
+}
+
+static void who_may_not_ask_is_told_so(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    commit(f, 42, STAMP);
+    rd_kafka_mock_push_request_errors(f->mock.cluster, OFFSET_FETCH, 1,
+                                      RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED);
+    assert_int_equal(read_once(f, &err), -1);
+    assert_int_equal(err.code, RP_E_KAFKA);
+    assert_int_equal(read_once(f, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -89,6 +123,8 @@ int main(void)
         T(a_job_begins_where_its_group_is),
         T(another_databases_job_of_the_same_name_is_not_ours),
         T(a_coordinator_that_is_away_is_replaced),
+        T(what_is_not_stable_is_asked_for_again),
+        T(who_may_not_ask_is_told_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "bury.h"
+#include "codec.h"
+#include "codec_fixture.h"
+#include "config_fixture.h"
+
+static bool fits; /* whether the dead-letter topic takes the first record */
+static size_t asked;
+
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes);
+
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes)
+{
+    (void)t;
+    assert_bytes_equal(topic, rp_str("dead-letter"));
+    assert_true(bytes > 0);
+    asked++;
+    return fits;
+}
+
+static char text[5000];
+
+/* A letter whose texts are all long; what is read from its record goes through `check`. */
+static void bury(bool shrink, struct rp_bytes key,
+                 void (*check)(const struct rp_dead_letter *was, const struct rp_dead_letter *is,
+                               const struct rp_outgoing *record))
+{
+    struct rp_config *config = load_good("targets: {allow: [a]}\n");
+    struct rp_dead_letter letter = sample_letter(), was, is;
+    struct rp_buf buf = {0};
+    struct rp_arena arena = {0};
+    struct rp_codec *codec;
+    struct rp_outgoing record;
+    struct rp_error err;
+    memset(text, 'm', sizeof text);
+    letter.task.error_message = (struct rp_bytes){text, sizeof text};
+    letter.task.key = key;
+    was = letter;
+    asked = 0;
+    assert_int_equal(rp_bury(config, NULL, &letter, (struct rp_bytes){text, sizeof text}, shrink,
+                             &buf, &record, &err),
+                     0);
+    assert_bytes_equal(record.topic, rp_str("dead-letter"));
+    assert_int_equal(rp_codec_new(NULL, &codec, &err), 0);
+    assert_int_equal(rp_codec_decode_dead_letter(codec, record.value, &arena, &is, &err), 0);
+    check(&was, &is, &record);
+    rp_codec_free(codec);
+    rp_arena_clear(&arena);
+    rp_buf_clear(&buf);
+    rp_config_free(config);
+}
+
+static void is_whole(const struct rp_dead_letter *was, const struct rp_dead_letter *is,
+                     const struct rp_outgoing *record)
+{
+    assert_letter_equal(was, is);
+    assert_bytes_equal(record->key, was->task.key);
+}
+
+static void is_shrunk(const struct rp_dead_letter *was, const struct rp_dead_letter *is,
+                      const struct rp_outgoing *record)
+{
+    assert_null(is->task.payload.data);
+    assert_int_equal(is->task.n_headers, 0);
+    assert_int_equal(is->task.n_causes, 0);
+    assert_true(is->task.error_message.len < 2000);
+    assert_memory_equal(is->task.error_message.data, text, is->task.error_message.len);
+    assert_bytes_equal(is->task.task_id, was->task.task_id);
+    assert_bytes_equal(is->topic, was->topic); /* where the original is */
+    assert_int_equal(is->offset, was->offset);
+    assert_true(record->key.len < 2000);
+}
+
+static void what_fits_is_kept_whole(void **state)
+{
+    (void)state;
+    fits = true;
+    bury(false, rp_str("k"), is_whole);
+    assert_int_equal(asked, 1);
+}
+
+static void what_does_not_fit_leaves_its_bulk_behind(void **state)
+{
+    (void)state;
+    fits = false;
+    bury(false, rp_str("k"), is_shrunk);
+    assert_int_equal(asked, 1);
+}
+
+static void what_the_brokers_refused_is_not_tried_whole(void **state)
+{
+    (void)state;
+    fits = true;
+    bury(true, RP_NULL_BYTES, is_shrunk);
+    bury(true, (struct rp_bytes){text, sizeof text}, is_shrunk);
+    assert_int_equal(asked, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_fits_is_kept_whole),
+        cmocka_unit_test(what_does_not_fit_leaves_its_bulk_behind),
+        cmocka_unit_test(what_the_brokers_refused_is_not_tried_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
