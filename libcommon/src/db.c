@@ -157,6 +157,11 @@ int rp_db_receive(struct rp_db *db, PGresult **out, struct rp_error *err)
     return ready(db, err) == 0 ? collect(db, rp_mono_ms() + db->timeout_ms, out, err) : -1;
 }
 
+bool rp_db_answered(struct rp_db *db)
+{
+    return PQconsumeInput(db->conn) == 0 || PQisBusy(db->conn) == 0;
+}
+
 int rp_db_query(struct rp_db *db, const char *sql, int n, const char *const *values, PGresult **out,
                 struct rp_error *err)
 {

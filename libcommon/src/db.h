@@ -52,6 +52,8 @@ RP_NODISCARD int rp_db_query(struct rp_db *db, const char *sql, int n, const cha
 RP_NODISCARD int rp_db_send(struct rp_db *db, const char *sql, int n, const char *const *values,
                             bool binary, struct rp_error *err);
 RP_NODISCARD int rp_db_receive(struct rp_db *db, PGresult **out, struct rp_error *err);
+/* Whether rp_db_receive would find the answer there, or the connection lost. */
+bool rp_db_answered(struct rp_db *db);
 
 /* Runs statements in one transaction, unless they say otherwise themselves. */
 RP_NODISCARD int rp_db_script(struct rp_db *db, const char *sql, struct rp_error *err);

@@ -23,7 +23,7 @@
 #define MARK_ITEMS 4000
 #define MARK_MS    INT64_C(500)
 #define MARK_MOST  10000
-#define TRAIL_MOST 20000
+#define TRAIL_MOST 100000
 /* How long all is left alone after a failure: doubling from the first to the last. */
 #define FIRST_WAIT_MS INT64_C(100)
 #define LAST_WAIT_MS  INT64_C(5000)
@@ -116,7 +116,8 @@ static int serve_marks(struct runner *r, struct rp_error *err)
 {
     int64_t behind = r->next - (r->marking < 0 ? r->job.marked : r->marking);
     bool due = behind >= MARK_ITEMS || (behind > 0 && rp_mono_ms() - r->mark_mono_ms >= MARK_MS);
-    if (r->next - r->job.marked < TRAIL_MOST && !due)
+    if (r->next - r->job.marked < TRAIL_MOST &&
+        (!due || (r->marking >= 0 && !rp_db_answered(r->db))))
         return 0;
     return finish_mark(r, err) != 0 ? -1 : r->next > r->job.marked ? begin_mark(r, err) : 0;
 }
