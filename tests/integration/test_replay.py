@@ -37,6 +37,14 @@ class Replays:
         self.prefix = self.pipeline.prefix
         self.query("select dead_letter_add_day(current_date)")
 
+    @classmethod
+    def with_handler(cls, new_pipeline, name):
+        """The same with a target and a handler's reader of it."""
+        replays = cls(new_pipeline, name)
+        replays.target = replays.pipeline.create_target("handler")
+        replays.reader = replays.pipeline.reader(replays.target)
+        return replays
+
     def query(self, sql, *values, **named):
         with psycopg.connect(self.pipeline.dsn, autocommit=True) as connection:
             cursor = connection.execute(sql, named or values or None)
@@ -102,10 +110,7 @@ def check_once(reader, name, numbers, job=None):
 
 @pytest.fixture(scope="module")
 def replays(new_pipeline):
-    replays = Replays(new_pipeline, "replay")
-    replays.target = replays.pipeline.create_target("handler")
-    replays.reader = replays.pipeline.reader(replays.target)
-    return replays
+    return Replays.with_handler(new_pipeline, "replay")
 
 
 def test_a_task_goes_out_as_it_was(replays):

@@ -15,10 +15,7 @@ from test_replay import KILLED, Replays, begun, check_once
 
 @pytest.fixture(scope="module")
 def replays(new_pipeline):
-    replays = Replays(new_pipeline, "replayends")
-    replays.target = replays.pipeline.create_target("handler")
-    replays.reader = replays.pipeline.reader(replays.target)
-    return replays
+    return Replays.with_handler(new_pipeline, "replayends")
 
 
 @contextlib.contextmanager

@@ -66,6 +66,9 @@ static void every_type_goes_both_ways(void **state)
     check("\"float\"", AVRO("\x00\x00\x80\x7f"), "\"Infinity\"");
     check("\"double\"", AVRO("\x9a\x99\x99\x99\x99\x99\xb9\x3f"), "0.1");
     check("\"double\"", AVRO("\0\0\0\0\0\0\0\x80"), "-0.0");
+    check("\"double\"", AVRO("\0\0\0\0\0\0\xf0\xff"), "\"-Infinity\"");
+    check("[\"null\",\"boolean\"]", AVRO("\x02\x01"), "true");
+    check("[\"null\",{\"type\":\"array\",\"items\":\"int\"}]", AVRO("\x02\x00"), "[]");
     check("\"double\"", AVRO("\xff\xff\xff\xff\xff\xff\xef\x7f"), "1.7976931348623157e+308");
     check("\"string\"", AVRO("\x06\x01\"\x00"), "\"\\u0001\\\"\\u0000\"");
     check("\"bytes\"", AVRO("\x04\x00\xff"), "{\"base64\": \"AP8=\"}");
@@ -123,6 +126,55 @@ static void bytes_that_are_of_no_such_type_are_refused(void **state)
         struct rp_buf out = {0};
         assert_int_equal(rp_avro_to_json(&schema, cases[i].avro, 0, &out, &err), -1);
         assert_int_equal(err.code, RP_E_DECODE);
+        assert_int_equal(err.cls, RP_POISON);
+        if (strstr(err.text, cases[i].why) == NULL)
+            fail_msg("'%s' does not say '%s'", err.text, cases[i].why);
+        rp_buf_clear(&out);
+        rp_schema_clear(&schema);
+    }
+}
+
+static void json_that_is_of_no_such_type_is_refused(void **state)
+{
+    (void)state;
+    static const char fixed[] = "{\"type\":\"fixed\",\"name\":\"F\",\"size\":2}";
+    static const char choice[] = "{\"type\":\"enum\",\"name\":\"E\",\"symbols\":[\"A\"]}";
+    static const char list[] = "{\"type\":\"array\",\"items\":\"int\"}";
+    static const char map[] = "{\"type\":\"map\",\"values\":\"int\"}";
+    static const struct {
+        const char *schema, *json, *why;
+    } cases[] = {
+        {"\"null\"", "0", "must be null"},
+        {"\"boolean\"", "1", "must be true or false"},
+        {"\"boolean\"", "null", "must be true or false"},
+        {"\"int\"", "2147483648", "must be a number of 32 bits"},
+        {"\"int\"", "-2147483649", "must be a number of 32 bits"},
+        {"\"long\"", "1e17", "must be a whole number"},
+        {"\"double\"", "\"Inf\"", "must be a number"},
+        {"\"double\"", "null", "must be a number"},
+        {"\"float\"", "1e39", "is too large for a float"},
+        {"\"string\"", "1", "must be a string"},
+        {"\"bytes\"", "\"AP8=\"", "must be {\"base64\""},
+        {"\"bytes\"", "{\"base64\": 1}", "must be {\"base64\""},
+        {"\"bytes\"", "{\"base64\": \"AP8=\", \"b\": 1}", "must be {\"base64\""},
+        {"\"bytes\"", "{\"base64\": \"A*8=\"}", "is no base64"},
+        {fixed, "{\"base64\": \"AP8A\"}", "has not the length"},
+        {choice, "\"B\"", "one of the enum's symbols"},
+        {choice, "1", "one of the enum's symbols"},
+        {list, "{}", "must be an array"},
+        {map, "[]", "must be an object"},
+        {"[\"null\",\"int\",\"long\"]", "{\"int\": 1, \"long\": 1}", "must be {\"type\": value}"},
+        {"[\"null\",\"int\",\"long\"]", "1", "must be {\"type\": value}"},
+        {"[\"null\",\"int\"]", "true", "is of no type"},
+        {"[\"null\",\"int\"]", "[]", "is of no type"},
+        {"\"int\"", "{", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_schema schema = parse(cases[i].schema);
+        struct rp_buf out = {0};
+        if (rp_avro_from_json(&schema, rp_str(cases[i].json), &out, &err) == 0)
+            fail_msg("%s was taken as %s", cases[i].json, cases[i].schema);
+        assert_int_equal(err.code, RP_E_INVALID);
         assert_int_equal(err.cls, RP_POISON);
         if (strstr(err.text, cases[i].why) == NULL)
             fail_msg("'%s' does not say '%s'", err.text, cases[i].why);
@@ -277,6 +329,7 @@ int main(void)
         cmocka_unit_test(every_type_goes_both_ways),
         cmocka_unit_test(branches_have_names_where_json_cannot_tell),
         cmocka_unit_test(bytes_that_are_of_no_such_type_are_refused),
+        cmocka_unit_test(json_that_is_of_no_such_type_is_refused),
         cmocka_unit_test(what_nests_too_deep_is_refused),
         cmocka_unit_test(what_the_schema_cannot_take_is_named),
         cmocka_unit_test(bytes_that_are_cut_or_bent_are_refused),

@@ -186,6 +186,11 @@ static void an_error_points_at_its_place(void **state)
     refuses("type = 'a", 7, "--where: at 8: this quote is never closed");
     refuses("type in ()", 9, "--where: at 10: expected a value, found ')'");
     refuses("type in (a b)", 11, "--where: at 12: expected , or ), found 'b'");
+    refuses("type in a", 8, "--where: at 9: expected ( and a list of values, found 'a'");
+    refuses("type not x", 9, "--where: at 10: expected in or contains, found 'x'");
+    refuses("type in (a, 'b", 12, "--where: at 13: this quote is never closed");
+    refuses("(type = a and 'b", 14, "--where: at 15: this quote is never closed");
+    refuses("not 'b", 4, "--where: at 5: this quote is never closed");
     refuses("type < a", 5, "--where: at 6: type does not know this operator");
     refuses("type ! a", 5, "--where: at 6: this is no operator; != and !~ are");
     refuses("id = x", 5, "--where: at 6: 'x' is no number");
