@@ -171,14 +171,17 @@ int rp_db_query(struct rp_db *db, const char *sql, int n, const char *const *val
     return collect(db, until, out, err);
 }
 
+static int send_script(struct rp_db *db, const char *sql, struct rp_error *err)
+{
+    if (ready(db, err) != 0)
+        return -1;
+    return PQsendQuery(db->conn, sql) == 1 ? 0 : lost(db, PQerrorMessage(db->conn), err);
+}
+
 int rp_db_script(struct rp_db *db, const char *sql, struct rp_error *err)
 {
     int64_t until = rp_mono_ms() + db->timeout_ms;
-    if (ready(db, err) != 0)
-        return -1;
-    if (PQsendQuery(db->conn, sql) == 0)
-        return lost(db, PQerrorMessage(db->conn), err);
-    return collect(db, until, NULL, err);
+    return send_script(db, sql, err) == 0 ? collect(db, until, NULL, err) : -1;
 }
 
 static int end_copy(struct rp_db *db, const char *give_up, int64_t until_mono_ms,
@@ -218,10 +221,8 @@ static int reach_copy(struct rp_db *db, int64_t until_mono_ms, struct rp_error *
 int rp_db_copy_begin(struct rp_db *db, const char *sql, struct rp_error *err)
 {
     int64_t until = rp_mono_ms() + db->timeout_ms;
-    if (ready(db, err) != 0)
+    if (send_script(db, sql, err) != 0)
         return -1;
-    if (PQsendQuery(db->conn, sql) == 0)
-        return lost(db, PQerrorMessage(db->conn), err);
     int failed = reach_copy(db, until, err);
     RP_CRASH_POINT(copy_begun);
     return failed;
