@@ -32,7 +32,6 @@ struct batch {
     size_t n;
     size_t n_sent; /* the first ones, which the store has been given */
     bool held;     /* the rest is not sent before it is written */
-    int64_t day;   /* that all are of, or STORE_DAYS */
     struct groups groups;
     struct store_claim *claims; /* of the rows that are being written */
     size_t claims_cap;
@@ -155,7 +154,6 @@ int batch_add(struct batch *b, rd_kafka_message_t *message, int64_t now_ms, stru
         return -1;
     }
     e->end = b->rows.buf.len;
-    b->day = b->n == 0 || b->day == day_of(e->dead_at_ms) ? day_of(e->dead_at_ms) : STORE_DAYS;
     b->n++;
     b->held = b->held || e->facts.replayed;
     return 0;
@@ -227,8 +225,7 @@ static int send_rows(struct batch *b, struct store *store, const struct parts *p
     if (claims_reserve(b, parts->n, err) != 0 ||
         add_days(b, b->n_sent, b->n - b->n_sent, store, err) != 0)
         return -1;
-    return store_send(store, rp_buf_bytes(&b->rows.buf), b->day, b->claims, claims_of_all(b, parts),
-                      err);
+    return store_send(store, rp_buf_bytes(&b->rows.buf), b->claims, claims_of_all(b, parts), err);
 }
 
 int batch_send(struct batch *b, struct store *store, const struct parts *parts,
@@ -276,16 +273,14 @@ static int write_rows(struct batch *b, struct rp_bytes rows, size_t first, size_
     bool all;
     size_t n_claims = claims_of(b, first, n, parts, &all);
     struct store_rows batch = {
-        .groups = rp_buf_bytes(&b->groups.rows.buf), .letters = rows, .day = b->day, .n = n};
+        .groups = rp_buf_bytes(&b->groups.rows.buf), .letters = rows, .n = n};
     int64_t added, began_us = rp_mono_us();
     if (n_claims == 0)
         return 0;
     for (size_t i = first; i < first + n; i++)
         batch.replayed = batch.replayed || b->entries[i].facts.replayed;
-    /* The counts are of all rows as they came. */
-    batch.straight = all && n == b->n && rows.data == b->rows.buf.data && !batch.replayed;
-    if (counts_rows(&b->groups.counts, &batch.counts, err) != 0 ||
-        store_write(store, &batch, b->claims, n_claims, &added, err) != 0)
+    batch.straight = all && n == b->n && !batch.replayed;
+    if (store_write(store, &batch, b->claims, n_claims, &added, err) != 0)
         return -1;
     rp_series_observe(b->options.metrics->batch_seconds, (double)(rp_mono_us() - began_us) / 1e6);
     settle(b, first, n, n_claims, added, parts);

@@ -67,11 +67,6 @@ void copy_bytes(struct copy *c, struct rp_bytes bytes)
     put(c, bytes.data, bytes.len);
 }
 
-void copy_fields(struct copy *c, struct rp_bytes fields)
-{
-    put(c, fields.data, fields.len);
-}
-
 size_t copy_array(struct copy *c, enum copy_element type, size_t n)
 {
     size_t begin = c->buf.len;

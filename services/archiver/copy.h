@@ -23,9 +23,6 @@ void copy_time(struct copy *c, int64_t ms);
 /* A text or a bytea; null is null. */
 void copy_bytes(struct copy *c, struct rp_bytes bytes);
 
-/* Fields that one of these calls wrote before. */
-void copy_fields(struct copy *c, struct rp_bytes fields);
-
 /* An array's fields follow one by one, `n` of them, as copy_bytes. */
 enum copy_element { COPY_BYTEA = 17, COPY_TEXT = 25 };
 /* Returns what copy_array_end needs. */

@@ -48,13 +48,11 @@ void groups_drop(struct groups *g)
         memset(g->slots, 0, g->n_slots * sizeof *g->slots);
     g->n = 0;
     g->rows.buf.len = 0;
-    counts_drop(&g->counts);
 }
 
 void groups_clear(struct groups *g)
 {
     rp_buf_clear(&g->rows.buf);
-    counts_clear(&g->counts);
     free(g->slots);
     *g = (struct groups){0};
 }

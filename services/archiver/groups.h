@@ -4,15 +4,13 @@
 
 #include <stdint.h>
 
-#include "counts.h"
+#include "copy.h"
 
-/* The error groups that a batch of rows belongs to, each once, and how many rows there are. A
- * zeroed one is empty and ready. */
+/* The error groups that a batch of rows belongs to, each once. A zeroed one is empty and ready. */
 struct groups {
     struct copy rows; /* of error_group: fingerprint, task_type, error_class, message */
     int64_t *slots;   /* fingerprints, 0 where free; a power of two of them */
     size_t n, n_slots;
-    struct counts counts;
 };
 
 /* Whether it is new: then its row is to be appended. Without memory it is new each time, which does

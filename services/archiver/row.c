@@ -27,7 +27,6 @@ const size_t row_n_columns = N_COLUMNS;
 /* 0001-01-01 and the end of 9999-12-31: what every client of PostgreSQL can read. */
 #define FIRST_MS INT64_C(-62135596800000)
 #define LAST_MS  INT64_C(253402300799999)
-#define HOUR_MS  INT64_C(3600000)
 
 /* A row that is being written. Each call names its column, so that order and list stay one. */
 struct row {
@@ -154,24 +153,9 @@ static void group(struct groups *g, int64_t fingerprint, struct rp_bytes type,
     put_text(&r, C_error_message, masked, SIZE_MAX);
 }
 
-/* What the row's columns have, in the fields of a count. */
-static void count(struct counts *counts, int64_t dead_at_ms, struct rp_bytes type,
-                  enum rp_reason reason, struct rp_bytes category, int64_t fingerprint)
-{
-    struct row r = {.c = &counts->keys};
-    int64_t hour = dead_at_ms / HOUR_MS - (dead_at_ms % HOUR_MS < 0);
-    copy_time(r.c, hour * HOUR_MS);
-    put_text(&r, C_task_type, type, ROW_NAME_MAX);
-    copy_bytes(r.c, rp_str(rp_reason_name(reason)));
-    put_text(&r, C_category, category, ROW_NAME_MAX);
-    copy_int64(r.c, fingerprint);
-    counts_add(counts, (uint64_t)fingerprint + (uint64_t)hour, dead_at_ms);
-}
-
-/* What it is grouped by, and which replay it comes from: the row's end. Returns the fingerprint. */
-static int64_t origin(struct row *r, struct groups *g, struct rp_bytes type,
-                      struct rp_bytes class_name, struct rp_bytes message,
-                      struct rp_bytes replay_job)
+/* What it is grouped by, and which replay it comes from: the row's end. */
+static void origin(struct row *r, struct groups *g, struct rp_bytes type,
+                   struct rp_bytes class_name, struct rp_bytes message, struct rp_bytes replay_job)
 {
     char mask[RP_MASK_MAX];
     struct rp_bytes masked = {mask, rp_fingerprint_mask(message, mask)};
@@ -180,7 +164,6 @@ static int64_t origin(struct row *r, struct groups *g, struct rp_bytes type,
         group(g, fingerprint, type, class_name, masked);
     copy_int64(column(r, C_fingerprint), fingerprint);
     name(r, C_replay_job, replay_job);
-    return fingerprint;
 }
 
 /* Jobs are named by us; what is no such name is some handler's. */
@@ -236,7 +219,7 @@ static void altered(struct row *r)
 static int finish(struct row *r, struct groups *groups, size_t start, struct rp_error *err)
 {
     assert(r->next == N_COLUMNS);
-    if (!r->c->failed && !groups->rows.failed && !groups->counts.keys.failed)
+    if (!r->c->failed && !groups->rows.failed)
         return 0;
     r->c->failed = groups->rows.failed = false;
     r->c->buf.len = start;
@@ -269,11 +252,10 @@ int row_write(struct copy *c, const struct row_record *record, const struct rp_d
     bytes(&r, C_record, r.altered != 0 ? record->value : RP_NULL_BYTES);
     struct rp_bytes job =
         letter->has_task ? replay_job_of(record, t) : job_name(record->replay_job);
-    struct rp_bytes type = letter->has_task ? t->task_type : RP_NULL_BYTES;
-    int64_t fingerprint = letter->has_task
-                              ? origin(&r, groups, type, t->error_class, t->error_message, job)
-                              : origin(&r, groups, type, RP_NULL_BYTES, letter->detail, job);
-    count(&groups->counts, dead_at_ms, type, letter->reason, letter->category, fingerprint);
+    if (letter->has_task)
+        origin(&r, groups, t->task_type, t->error_class, t->error_message, job);
+    else
+        origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, letter->detail, job);
     *out = (struct row_facts){r.altered != 0, job.data != NULL};
     return finish(&r, groups, start, err);
 }
@@ -289,8 +271,6 @@ int row_write_bare(struct copy *c, const struct row_record *record, enum rp_reas
     nulls(&r, C_altered);
     altered(&r);
     bytes(&r, C_record, record->value);
-    int64_t fingerprint = origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, rp_str(detail),
-                                 job_name(record->replay_job));
-    count(&groups->counts, dead_at_ms, RP_NULL_BYTES, reason, RP_NULL_BYTES, fingerprint);
+    origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, rp_str(detail), job_name(record->replay_job));
     return finish(&r, groups, start, err);
 }

@@ -32,8 +32,8 @@ extern const size_t row_n_columns;
  * 2704 of them. */
 #define ROW_NAME_MAX 1024
 
-/* Appends the row, and that of its error group to `groups` where it is the first one of it, and
- * counts it there. Fails with RP_E_NOMEM, and then appended nothing. */
+/* Appends the row, and that of its error group to `groups` where it is the first one of it. Fails
+ * with RP_E_NOMEM, and then appended nothing. */
 RP_NODISCARD int row_write(struct copy *c, const struct row_record *record,
                            const struct rp_dead_letter *letter, int64_t dead_at_ms,
                            struct groups *groups, struct row_facts *out, struct rp_error *err);

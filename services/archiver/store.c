@@ -23,9 +23,8 @@ struct store {
     struct rp_db *db;
     int64_t days[MAX_DAYS]; /* there are partitions for them */
     size_t n_days;
-    bool sending;        /* a COPY into dead_letter is under way */
-    int64_t sending_day; /* into this day of it, or all */
-    size_t sent;         /* of its rows, in bytes */
+    bool sending; /* a COPY into dead_letter is under way */
+    size_t sent;  /* of its rows, in bytes */
     struct rp_buf sql;
     struct copy claims;
 };
@@ -263,23 +262,9 @@ static int say_claims(struct store *s, const struct store_claim *claims, size_t 
     return say(s, err, ") AS n (partition, epoch)");
 }
 
-/* PostgreSQL adds rows by pages to a partition that is named, one by one to a table with partitions
- * and a trigger that looks at the new rows. Who drops or counts a day locks the table. */
-static int say_target(struct store *s, int64_t day, struct rp_error *err)
-{
-    char text[DAY_TEXT_SIZE];
-    if (day == STORE_DAYS)
-        return say(s, err, "COPY dead_letter (");
-    day_text(day, text);
-    return say(s, err,
-               "LOCK TABLE ONLY dead_letter IN ROW EXCLUSIVE MODE;"
-               " COPY dead_letter_%.4s%.2s%.2s (",
-               text, text + 5, text + 8);
-}
-
 /* Straight into dead_letter: for new rows that are all ours, or the server refuses them all. An
  * owner that was a zombie for a while is refused before it has rows there. */
-static int say_straight(struct store *s, int64_t day, const struct store_claim *claims, size_t n,
+static int say_straight(struct store *s, const struct store_claim *claims, size_t n,
                         const char *topic, struct rp_error *err)
 {
     s->sql.len = 0;
@@ -291,14 +276,11 @@ static int say_straight(struct store *s, int64_t day, const struct store_claim *
         say_claims(s, claims, n, err) != 0 ||
         say(s, err,
             " ON o.partition = n.partition"
-            " WHERE o.topic = %s AND o.epoch = n.epoch; ",
+            " WHERE o.topic = %s AND o.epoch = n.epoch; COPY dead_letter (",
             topic) != 0 ||
-        say_target(s, day, err) != 0 || say_columns(s, err) != 0 ||
+        say_columns(s, err) != 0 ||
         say(s, err,
-            ") FROM STDIN (FORMAT binary);"
-            "COPY dead_letter_count (%s) FROM STDIN (FORMAT binary);" COPY_REST ADD_GROUPS ";",
-            counts_columns) != 0 ||
-        say(s, err,
+            ") FROM STDIN (FORMAT binary);" COPY_REST ADD_GROUPS ";"
             "WITH mine AS (" ADVANCE " RETURNING 1) SELECT pg_temp.fence("
             "(SELECT count(*) FROM mine), (SELECT count(*) FROM pg_temp.incoming_claim))",
             topic) != 0)
@@ -353,14 +335,14 @@ static void mark_fenced(const PGresult *mine, struct store_claim *claims, size_t
     }
 }
 
-static int begin(struct store *s, const struct store_rows *rows, const struct store_claim *claims,
+static int begin(struct store *s, bool straight, bool replayed, const struct store_claim *claims,
                  size_t n_claims, struct rp_error *err)
 {
     char *topic = rp_db_literal(s->db, s->topic);
     if (topic == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "cannot quote the topic's name");
-    int failed = rows->straight ? say_straight(s, rows->day, claims, n_claims, topic, err)
-                                : say_staged(s, rows->replayed, topic, err);
+    int failed = straight ? say_straight(s, claims, n_claims, topic, err)
+                          : say_staged(s, replayed, topic, err);
     PQfreemem(topic);
     RP_CRASH_POINT(copy_before);
     if (failed != 0 || rp_db_copy_begin(s->db, (const char *)s->sql.data, err) != 0)
@@ -369,7 +351,7 @@ static int begin(struct store *s, const struct store_rows *rows, const struct st
 }
 
 /* Sends what follows the letters, and has it all committed. */
-static int finish(struct store *s, const struct store_rows *rows, const struct store_claim *claims,
+static int finish(struct store *s, struct rp_bytes groups, const struct store_claim *claims,
                   size_t n, PGresult **out, struct rp_error *err)
 {
     s->claims.buf.len = 0;
@@ -379,11 +361,10 @@ static int finish(struct store *s, const struct store_rows *rows, const struct s
         copy_int64(&s->claims, claims[i].epoch);
         copy_int64(&s->claims, claims[i].next_offset);
     }
-    const struct rp_bytes rest[] = {rows->day == STORE_DAYS ? RP_NULL_BYTES : rows->counts,
-                                    rows->groups, rp_buf_bytes(&s->claims.buf)};
+    const struct rp_bytes rest[] = {groups, rp_buf_bytes(&s->claims.buf)};
     if (s->claims.failed)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for claims");
-    for (size_t i = rows->straight ? 0 : 1; i < 3; i++)
+    for (size_t i = 0; i < 2; i++)
         if (rp_db_copy_send(s->db, copy_trailer, err) != 0 || rp_db_copy_next(s->db, err) != 0 ||
             rp_db_copy_send(s->db, copy_header, err) != 0 ||
             rp_db_copy_send(s->db, rest[i], err) != 0)
@@ -394,16 +375,12 @@ static int finish(struct store *s, const struct store_rows *rows, const struct s
     return 0;
 }
 
-int store_send(struct store *s, struct rp_bytes letters, int64_t day,
-               const struct store_claim *claims, size_t n_claims, struct rp_error *err)
+int store_send(struct store *s, struct rp_bytes letters, const struct store_claim *claims,
+               size_t n_claims, struct rp_error *err)
 {
-    if (s->sending && s->sending_day != day)
-        stop_sending(s);
     if (!s->sending) {
-        const struct store_rows rows = {.straight = true, .day = day};
         s->sent = 0;
-        s->sending_day = day;
-        if (begin(s, &rows, claims, n_claims, err) != 0)
+        if (begin(s, true, false, claims, n_claims, err) != 0)
             return -1;
     }
     const struct rp_bytes more = {letters.data + s->sent, letters.len - s->sent};
@@ -416,10 +393,10 @@ static int write_straight(struct store *s, const struct store_rows *rows,
                           const struct store_claim *claims, size_t n_claims, struct rp_error *err)
 {
     PGresult *result;
-    if (store_send(s, rows->letters, rows->day, claims, n_claims, err) != 0)
+    if (store_send(s, rows->letters, claims, n_claims, err) != 0)
         return -1;
     s->sending = false;
-    if (finish(s, rows, claims, n_claims, &result, err) != 0)
+    if (finish(s, rows->groups, claims, n_claims, &result, err) != 0)
         return -1;
     PQclear(result);
     return 0;
@@ -429,9 +406,9 @@ static int write_staged(struct store *s, const struct store_rows *rows, struct s
                         size_t n_claims, int64_t *out_added, struct rp_error *err)
 {
     PGresult *result;
-    if (begin(s, rows, claims, n_claims, err) != 0 ||
+    if (begin(s, false, rows->replayed, claims, n_claims, err) != 0 ||
         rp_db_copy_send(s->db, rows->letters, err) != 0 ||
-        finish(s, rows, claims, n_claims, &result, err) != 0)
+        finish(s, rows->groups, claims, n_claims, &result, err) != 0)
         return -1;
     mark_fenced(result, claims, n_claims);
     *out_added = PQntuples(result) == 0 ? 0 : strtoll(PQgetvalue(result, 0, 1), NULL, 10);
@@ -450,7 +427,5 @@ int store_write(struct store *s, const struct store_rows *rows, struct store_cla
             return -1;
     }
     stop_sending(s);
-    const struct store_rows staged = {
-        .groups = rows->groups, .letters = rows->letters, .replayed = rows->replayed};
-    return write_staged(s, &staged, claims, n_claims, out_added, err);
+    return write_staged(s, rows, claims, n_claims, out_added, err);
 }

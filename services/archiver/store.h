@@ -47,24 +47,19 @@ bool store_day_missing(const struct store *s);
 /* Asks the database again about each day, the next time it is needed. */
 void store_forget_days(struct store *s);
 
-#define STORE_DAYS INT64_MIN /* more than one */
-
 /* Rows of row_write, and of the groups that they are of. */
 struct store_rows {
     struct rp_bytes groups, letters;
-    struct rp_bytes counts; /* of counts_rows; read where all letters are of one `day` */
-    int64_t day;            /* which day that is, or STORE_DAYS */
-    size_t n;               /* letters */
-    bool replayed;          /* a replay sent the task of one of them */
-    bool straight;          /* none is, and all belong to the claims: worth trying the short way */
+    size_t n;      /* letters */
+    bool replayed; /* a replay sent the task of one of them */
+    bool straight; /* none is, and all belong to the claims: worth trying the short way */
 };
 
 /* Begins to send rows that store_write may get as `straight`: these, and what is appended to them
- * until then; `claims` are those of all partitions that they may be of, `day` is as in store_rows.
- * Another `day` than the last time has all sent anew. So the server works while
+ * until then; `claims` are those of all partitions that they may be of. So the server works while
  * the next ones are made. What is called meanwhile beside it takes that back, and store_write then
  * sends all. Where it fails and the connection lives, store_write tells why. */
-RP_NODISCARD int store_send(struct store *s, struct rp_bytes letters, int64_t day,
+RP_NODISCARD int store_send(struct store *s, struct rp_bytes letters,
                             const struct store_claim *claims, size_t n_claims,
                             struct rp_error *err);
 

@@ -10,19 +10,6 @@
 #include "store_fixture.h"
 
 /* Writes one row, whatever is in it. */
-/* Whoever counted: the trigger, or we. */
-static void expect_counts(void)
-{
-    expect("WITH counted AS (SELECT hour, task_type, reason, category, fingerprint, status, sum(n),"
-           "  sum(came_back), min(first_at), max(last_at) FROM dead_letter_count"
-           "  GROUP BY 1, 2, 3, 4, 5, 6), there AS (SELECT dead_letter_hour(dead_at), task_type,"
-           "  reason, category, fingerprint, status, count(*), count(came_back_at), min(dead_at),"
-           "  max(dead_at) FROM archive GROUP BY 1, 2, 3, 4, 5, 6)"
-           " SELECT count(*) FROM ((TABLE counted EXCEPT TABLE there) UNION ALL"
-           " (TABLE there EXCEPT TABLE counted)) AS d",
-           "0");
-}
-
 static void store_one(const struct rp_dead_letter *letter, bool expect_altered)
 {
     struct store *s = open_store("a");
@@ -41,7 +28,6 @@ static void store_one(const struct rp_dead_letter *letter, bool expect_altered)
     assert_int_equal(added, 1);
     rp_buf_clear(&rows.buf);
     store_free(s);
-    expect_counts();
 }
 
 static const struct rp_header headers[] = {
@@ -182,7 +168,6 @@ static void each_group_is_there_once(void **state)
            "order|java.net.SocketTimeoutException|read timed out after # s|6, "
            "payment|java.net.SocketTimeoutException|read timed out after # s|6");
     expect("SELECT sum(n) FROM dead_letter_count", "12");
-    expect_counts();
 }
 
 /* A job of tasks t-1 and t-2, whose dead letters came from offsets 0 and 1. */
@@ -217,11 +202,9 @@ static void write_letter(struct store *s, struct store_claim *c, const char *tas
     assert_int_equal(row_write(&rows, &record, &letter, NOON, &groups, &facts, &err), 0);
     struct store_rows batch = {.groups = rp_buf_bytes(&groups.rows.buf),
                                .letters = rp_buf_bytes(&rows.buf),
-                               .day = day_of(NOON),
                                .n = 1,
                                .replayed = facts.replayed,
                                .straight = straight && !facts.replayed};
-    assert_int_equal(counts_rows(&groups.counts, &batch.counts, &err), 0);
     if (store_write(s, &batch, c, 1, &added, &err) != 0)
         fail_msg("%s", err.text);
     groups_drop(&groups);
