@@ -62,6 +62,7 @@ def sized(options):
     options.load = {"seconds": 5, "max": 3000} if small else {"seconds": 10, "max": 10_000}
     options.warm_up = 5000 if small else 500_000
     options.peer_count = 5000 if small else 20_000
+    options.peer_times = 2 if small else 20
     options.peer_warm_up = 500 if small else 5000
     options.peer_rounds = 1 if small else 2
     options.peer_rates = [200] if small else [200, 1000]

@@ -144,6 +144,7 @@ class Stage:
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "enable.auto.commit": False,
+                "fetch.wait.max.ms": 10,  # the next partition waits for the answer about the last one
             }
         )
 
