@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured: medians of rounds, ratios with their spread, goals."""
+"""What was measured: medians of rounds, ratios with their spread, goals. figures.py FIGURES.json... prints them."""
 
+import json
+import pathlib
 import statistics
 import sys
 
@@ -79,3 +81,7 @@ def print_table(figures):
         spread = f"{text(f['spread'][0])} to {text(f['spread'][1])}"
         print(f"| {f['name']} | {text(f['ours'])} {f['unit']} | {text(f['raw'])} | {text(f['ratio'])} "
               f"| {spread} | {goal} | {met} |")  # fmt: skip
+
+
+if __name__ == "__main__":
+    print_table(figure for path in sys.argv[1:] for figure in json.loads(pathlib.Path(path).read_text()))

@@ -8,8 +8,8 @@ import sys
 
 # What is measured: the name here, the figure's name, and what it says.
 MEASURED = {
-    "router_rate": ("router, 200 B, 1 worker: throughput", "events/s of a router's worker"),
-    "delayer_rate": ("delayer, 200 B, a backlog that is due: throughput", "tasks/s of a delayer's worker"),
+    "router_rate": ("router, 200 B, 3 brokers: throughput", "events/s of a router's worker"),
+    "delayer_rate": ("delayer, 200 B, 3 brokers: throughput", "tasks/s of a delayer's worker"),
     "router_cpu": ("router, 200 B, 1 worker: processor", "us of processor an event"),
     "delayer_cpu": ("delayer, 200 B, a backlog that is due: processor", "us of processor a task"),
     "broker_router": ("router, 200 B, 3 brokers: the broker's processor", "us an event, of all three brokers"),
@@ -55,7 +55,7 @@ FORMULAS = [
     ("brokers", "max(3, for_cores, for_links)", "", "brokers"),
     ("transactions", "tasks * (1 + laps) / 1000", "/s", "transactions, if they are full"),
     ("partition_cost", "1 - many / few", "", "share of its throughput that one machine loses by 64 partitions"),
-    ("worker_wait", "transaction / (1e6 / router_rate)", "", "share of a worker's time that a commit takes"),
+    ("way", "2 * transaction", "ms", "that the transactions of router and delayer add to a task's way, which its delay hides"),
     ("memory", "tasks * stretch * held / 1e9", "GB", "of held tasks, in all delayers"),
     ("disk", "written * replicas * (2 * keep + wait) / (2 + laps)", "GB", "on the brokers' disks"),
     ("rows", "tasks * dead", "rows/s", "into PostgreSQL"),
