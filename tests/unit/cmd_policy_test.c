@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cli.h"
+#include "file_fixture.h"
 
 #define SAMPLE REPRISE_SAMPLE_CONFIG
 
@@ -129,10 +130,7 @@ static void a_file_with_faults_is_told_and_fails(void **state)
     assert_int_equal(RUN("check", "/nonexistent.yaml"), CLI_FAULTS);
     assert_printed("/nonexistent.yaml: cannot read it: No such file or directory\n1 fault\n");
     char path[] = "/tmp/reprise-policy-XXXXXX", expected[128];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "x: 1\ny: 2\n", 10), 10);
-    assert_int_equal(close(fd), 0);
+    file_make(path, "x: 1\ny: 2\n", 10);
     assert_int_equal(RUN("check", path), CLI_FAULTS);
     (void)snprintf(expected, sizeof expected, "%s:2: y: there is no such parameter\n2 faults\n",
                    path);

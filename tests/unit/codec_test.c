@@ -9,6 +9,7 @@
 
 #include "codec.h"
 #include "codec_fixture.h"
+#include "error_fixture.h"
 #include "reprise/rng.h"
 
 struct fixture {
@@ -48,8 +49,7 @@ static void assert_undecodable(struct fixture *f, struct rp_bytes value, const c
     struct rp_failed_task task;
     assert_int_equal(decode(f, value, &task), -1);
     assert_int_equal(f->err.cls, RP_POISON);
-    if (strstr(f->err.text, because) == NULL)
-        fail_msg("'%s' does not say '%s'", f->err.text, because);
+    assert_says(&f->err, because);
 }
 
 static void encode(struct fixture *f, const struct rp_failed_task *task)

@@ -13,6 +13,7 @@
 
 #include "cli_fixture.h"
 #include "discard.h"
+#include "file_fixture.h"
 #include "memory_fixture.h"
 #include "pg_fixture.h"
 #include "replay_plan.h"
@@ -121,9 +122,8 @@ int main(void)
     static const char text[] = "targets: {allow: [a]}\n"
                                "postgres: {dsn: \"host=nowhere\"}\n"
                                "policies: {a: {target: a, retry: {max_attempts: 3}}}\n";
-    int fd = mkstemp(path);
-    if (fd < 0 || write(fd, text, sizeof text - 1) != sizeof text - 1 || close(fd) != 0 ||
-        setenv("REPRISE_CONFIG", path, 1) != 0)
+    file_make(path, text, sizeof text - 1);
+    if (setenv("REPRISE_CONFIG", path, 1) != 0)
         return 2;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policies_are_explained_or_not),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "cli_fixture.h"
+#include "file_fixture.h"
 #include "pg_fixture.h"
 
 struct refusal {
@@ -170,10 +171,7 @@ static void lines_that_are_no_events_are_refused_one_by_one(void **state)
     (void)state;
     char path[] = "/tmp/reprise-lines-XXXXXX", words[64];
     static const char text[] = "  \t\n[]\n  {\"task_id\": 1}\r\n{\"a\": 1";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
-    assert_int_equal(close(fd), 0);
+    file_make(path, text, sizeof text - 1);
     (void)snprintf(words, sizeof words, "fail %s", path);
     assert_int_equal(run(words), CLI_FAILED);
     assert_int_equal(unlink(path), 0);
@@ -348,9 +346,8 @@ int main(void)
     static const char text[] = "kafka: {bootstrap.servers: \"127.0.0.1:1\"}\n"
                                "targets: {allow: [a]}\n"
                                "postgres: {dsn: \"host=nowhere\"}\n";
-    int fd = mkstemp(path);
-    if (fd < 0 || write(fd, text, sizeof text - 1) != sizeof text - 1 || close(fd) != 0 ||
-        setenv("REPRISE_CONFIG", path, 1) != 0)
+    file_make(path, text, sizeof text - 1);
+    if (setenv("REPRISE_CONFIG", path, 1) != 0)
         return 2;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_and_completion_know_what_there_is),

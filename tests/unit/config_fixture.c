@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config_fixture.h"
+#include "file_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,10 +24,7 @@ static void keep_fault(void *opaque, const char *file, int line, const char *tex
 struct rp_config *load_text(const char *text, size_t len)
 {
     char path[] = "/tmp/reprise-config-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, len), len);
-    assert_int_equal(close(fd), 0);
+    file_make(path, text, len);
     struct rp_config *config = NULL;
     faults[0] = '\0';
     int rc = rp_config_load(path, keep_fault, NULL, &config, &load_error);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "config_fixture.h"
+#include "file_fixture.h"
 #include "log.h"
 
 static void an_empty_file_gives_the_defaults(void **state)
@@ -258,10 +259,7 @@ static void a_secret_comes_from_the_environment_or_a_file(void **state)
 {
     (void)state;
     char path[] = "/tmp/reprise-secret-XXXXXX", text[256];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "s3cret\n", 7), 7);
-    assert_int_equal(close(fd), 0);
+    file_make(path, "s3cret\n", 7);
     assert_int_equal(setenv("REPRISE_TEST_HOST", "db", 1), 0);
     (void)snprintf(text, sizeof text,
                    "postgres:\n  dsn: postgresql://u:${file:%s}@${env:REPRISE_TEST_HOST}/$${x}\n",
@@ -277,10 +275,7 @@ static const char *dsn_from(const char *bytes, size_t len)
 {
     static char dsn[64];
     char path[] = "/tmp/reprise-secret-XXXXXX", text[128];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, bytes, len), len);
-    assert_int_equal(close(fd), 0);
+    file_make(path, bytes, len);
     (void)snprintf(text, sizeof text, "postgres: {dsn: \"${file:%s}\"}\n", path);
     struct rp_config *c = load_text(text, strlen(text));
     (void)snprintf(dsn, sizeof dsn, "%s", c == NULL ? "" : c->postgres.dsn);

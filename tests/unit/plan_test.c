@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "codec_fixture.h"
+#include "error_fixture.h"
 #include "plan.h"
 
 /* A writer that knows only what must be there, with `attempt`'s type and further fields. */
@@ -88,16 +89,14 @@ static void assert_incompatible(struct fixture *f, const char *json, const char 
     assert_null(f->plan);
     assert_int_equal(f->err.code, RP_E_SCHEMA);
     assert_int_equal(f->err.cls, RP_POISON);
-    if (strstr(f->err.text, because) == NULL)
-        fail_msg("'%s' does not say '%s'", f->err.text, because);
+    assert_says(&f->err, because);
 }
 
 static void assert_poison(struct fixture *f, int rc, const char *because)
 {
     assert_int_equal(rc, -1);
     assert_int_equal(f->err.cls, RP_POISON);
-    if (strstr(f->err.text, because) == NULL)
-        fail_msg("'%s' does not say '%s'", f->err.text, because);
+    assert_says(&f->err, because);
 }
 
 static void fields_that_an_older_writer_lacks_take_their_defaults(void **state)

@@ -9,6 +9,7 @@
 
 #include "codec.h"
 #include "codec_fixture.h"
+#include "error_fixture.h"
 #include "reprise/rng.h"
 
 struct fixture {
@@ -49,8 +50,7 @@ static void assert_refused(struct fixture *f, const char *json, const char *beca
     assert_int_equal(rp_codec_decode_task(f->codec, rp_str(json), &f->arena, &task, &f->err), -1);
     assert_int_equal(f->err.cls, RP_POISON);
     assert_int_equal(f->err.code, RP_E_DECODE);
-    if (strstr(f->err.text, because) == NULL)
-        fail_msg("'%s' does not say '%s'", f->err.text, because);
+    assert_says(&f->err, because);
 }
 
 /* What must be there; `more` are further members. */
