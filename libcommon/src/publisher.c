@@ -16,10 +16,6 @@
 #define OPEN_MS      10000
 #define CALL_MS      20000
 #define MAX_FAILURES 1024u
-/* For so long after a transaction the coordinator may still be ending it, and refuse what opens the
- * next one. librdkafka then tries to add partitions again after 20 ms, but offsets after
- * retry.backoff.ms: so records wait here until the offsets have opened the transaction. */
-#define HOLD_MS 20
 
 struct rp_publisher {
     const struct rp_config *config;
@@ -35,7 +31,6 @@ struct rp_publisher {
     int64_t bytes;           /* their size */
     struct rp_rounds rounds; /* to topics that take smaller batches than that */
     int64_t waited_ms;       /* for their acknowledgements, in this batch */
-    int64_t ended_mono_ms;   /* when the last batch did */
     bool holding;            /* records of this batch, in */
     struct rp_held held;
     struct rp_buf out; /* a byte a tag: 1 once it is acknowledged */
@@ -105,7 +100,6 @@ static void destroy_producer(struct rp_publisher *p)
 static void end_batch(struct rp_publisher *p)
 {
     p->in_batch = false;
-    p->ended_mono_ms = rp_mono_ms();
     rp_held_drop(&p->held);
     if (p->offsets != NULL)
         rd_kafka_topic_partition_list_destroy(p->offsets);
@@ -195,7 +189,10 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
         }
     }
     p->in_batch = true;
-    p->holding = p->transactional && rp_mono_ms() - p->ended_mono_ms < HOLD_MS;
+    /* While the coordinator still ends the last transaction, or adds the offsets to this one, it
+     * refuses partitions. librdkafka then tries to add them again after 20 ms, but offsets after
+     * retry.backoff.ms: so records wait here until the offsets have opened the transaction. */
+    p->holding = p->transactional;
     return 0;
 }
 
@@ -316,8 +313,7 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
         return -1;
     p->records++;
     p->bytes += bytes;
-    if (p->holding && (p->bytes > p->batch_bytes || rp_mono_ms() - p->ended_mono_ms >= HOLD_MS) &&
-        send_held(p, err) != 0)
+    if (p->holding && p->bytes > p->batch_bytes && send_held(p, err) != 0)
         return -1;
     rd_kafka_headers_t *headers = copy_headers(record->headers, record->n_headers);
     return p->holding ? rp_held_add(&p->held, record, headers, err)

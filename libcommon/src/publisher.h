@@ -53,10 +53,10 @@ RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
 RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err);
 
 /* Queues a record; all of it is copied. Where its topic takes smaller batches than librdkafka
- * makes, this waits for acknowledgements now and then. In a transaction that follows the last one
- * closely it goes out after rp_publisher_offsets, with the wait or the commit, which fail where it
- * cannot be sent; or before, with one that comes 20 ms later or makes up a request's worth of
- * bytes. On failure abort the batch; rp_publisher_failures then names the record. */
+ * makes, this waits for acknowledgements now and then. In a transaction it goes out after
+ * rp_publisher_offsets, with the wait or the commit, which fail where it cannot be sent; or before,
+ * with one that makes up a request's worth of bytes. On failure abort the batch;
+ * rp_publisher_failures then names the record. */
 RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
                                    struct rp_error *err);
 

@@ -36,7 +36,6 @@ rd_kafka_error_t *__real_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout
 int64_t __wrap_rp_mono_ms(void);
 int64_t __real_rp_mono_ms(void);
 static int64_t passed_ms;
-static int64_t stands_at_ms; /* 0: the clock goes */
 
 rd_kafka_error_t *__wrap_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout_ms)
 {
@@ -49,14 +48,13 @@ rd_kafka_error_t *__wrap_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout
 
 int64_t __wrap_rp_mono_ms(void)
 {
-    return (stands_at_ms != 0 ? stands_at_ms : __real_rp_mono_ms()) + passed_ms;
+    return __real_rp_mono_ms() + passed_ms;
 }
 
 static int set_up(void **state)
 {
     static struct fixture f;
     struct rp_error err;
-    stands_at_ms = 0;
     mock_start(&f.mock, 3, TOPIC);
     f.config = mock_config(&f.mock);
     assert_int_equal(rp_publisher_new(f.config, "an-id", "1", &f.publisher, &err), 0);
@@ -230,11 +228,10 @@ static void track(struct fixture *f)
     rd_kafka_mock_start_request_tracking(f->mock.cluster);
 }
 
-/* A transaction has just ended, by a clock that stands still since, and another is begun. */
-static void begin_closely(struct fixture *f)
+/* A transaction has just ended, and another is begun. */
+static void begin_another(struct fixture *f)
 {
     struct rp_error err;
-    stands_at_ms = __real_rp_mono_ms();
     assert_publishes(f);
     track(f);
     assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
@@ -264,11 +261,11 @@ static bool opens(struct fixture *f)
     return asked(f, ADD_PARTITIONS) > 0;
 }
 
-static void the_records_of_the_next_transaction_wait_for_its_offsets(void **state)
+static void the_records_of_a_transaction_wait_for_its_offsets(void **state)
 {
     struct fixture *f = *state;
     struct rp_error err;
-    begin_closely(f);
+    begin_another(f);
     send_one(f, 0, 10);
     send_one(f, 1, 10);
     assert_false(opens(f));
@@ -283,37 +280,11 @@ static void the_records_of_the_next_transaction_wait_for_its_offsets(void **stat
     assert_int_equal(asked(f, PRODUCE), 1);
 }
 
-static void records_of_a_later_transaction_go_at_once(void **state)
-{
-    struct fixture *f = *state;
-    struct rp_error err;
-    stands_at_ms = __real_rp_mono_ms();
-    assert_publishes(f);
-    stands_at_ms += 20;
-    track(f);
-    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
-    send_one(f, 0, 10);
-    assert_true(opens(f));
-}
-
-static void records_do_not_wait_for_offsets_for_long(void **state)
-{
-    struct fixture *f = *state;
-    struct rp_error err;
-    begin_closely(f);
-    send_one(f, 0, 10);
-    stands_at_ms += 20;
-    send_one(f, 1, 10);
-    assert_true(opens(f));
-    add_offsets(f);
-    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
-}
-
 static void more_than_a_request_does_not_wait(void **state)
 {
     struct fixture *f = *state;
     struct rp_error err;
-    begin_closely(f);
+    begin_another(f);
     send_one(f, 0, 700000);
     assert_false(opens(f));
     send_one(f, 1, 700000);
@@ -331,7 +302,7 @@ static void a_record_that_cannot_be_sent_is_named_though_it_waited(void **state)
     size_t n;
     const struct rp_outgoing refused = {
         .topic = rp_str(""), .value = {value, sizeof value}, .tag = 1};
-    begin_closely(f);
+    begin_another(f);
     send_one(f, 0, 10);
     assert_int_equal(rp_publisher_send(f->publisher, &refused, &err), 0);
     send_one(f, 2, 10);
@@ -346,7 +317,7 @@ static void a_record_that_cannot_be_sent_is_named_though_it_waited(void **state)
 static void what_waits_goes_with_its_batch(void **state)
 {
     struct fixture *f = *state;
-    begin_closely(f);
+    begin_another(f);
     send_one(f, 0, 10);
     rp_publisher_abort(f->publisher);
     assert_publishes(f);
@@ -364,9 +335,7 @@ int main(void)
         T(a_commit_by_one_who_was_fenced_is_unknown),
         T(what_is_refused_before_the_commit_is_not_published),
         T(a_group_coordinator_that_was_away_is_found_again),
-        T(the_records_of_the_next_transaction_wait_for_its_offsets),
-        T(records_of_a_later_transaction_go_at_once),
-        T(records_do_not_wait_for_offsets_for_long),
+        T(the_records_of_a_transaction_wait_for_its_offsets),
         T(more_than_a_request_does_not_wait),
         T(a_record_that_cannot_be_sent_is_named_though_it_waited),
         T(what_waits_goes_with_its_batch),
