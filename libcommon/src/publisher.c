@@ -2,6 +2,7 @@
 #include "publisher.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,13 +17,15 @@
 #define OPEN_MS      10000
 #define CALL_MS      20000
 #define MAX_FAILURES 1024u
+#define ID_MAX       500
 
 struct rp_publisher {
     const struct rp_config *config;
     char *id;
     const char *linger_ms;
     bool transactional;
-    rd_kafka_t *rk; /* NULL: to be made */
+    rd_kafka_t *rk;   /* NULL: to be made */
+    rd_kafka_t *next; /* whose the next transaction is */
     uint64_t made;
     int64_t batch_bytes; /* librdkafka's batch.size */
     bool in_batch;
@@ -87,14 +90,25 @@ int rp_publisher_new(const struct rp_config *config, const char *id, const char 
     return 0;
 }
 
-static void destroy_producer(struct rp_publisher *p)
+static void destroy_producers(struct rp_publisher *p)
 {
-    if (p->rk == NULL)
-        return;
-    (void)rd_kafka_purge(p->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
-    rd_kafka_destroy(p->rk);
-    p->rk = NULL;
+    if (p->rk != NULL) {
+        (void)rd_kafka_purge(p->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+        rd_kafka_destroy(p->rk);
+    }
+    if (p->next != NULL)
+        rd_kafka_destroy(p->next);
+    p->rk = p->next = NULL;
     p->unacknowledged = 0;
+}
+
+static void take_turns(struct rp_publisher *p)
+{
+    rd_kafka_t *rk = p->rk;
+    if (p->next == NULL)
+        return;
+    p->rk = p->next;
+    p->next = rk;
 }
 
 static void end_batch(struct rp_publisher *p)
@@ -111,14 +125,14 @@ void rp_publisher_free(struct rp_publisher *p)
     if (p == NULL)
         return;
     rp_publisher_abort(p);
-    destroy_producer(p);
+    destroy_producers(p);
     rp_held_clear(&p->held);
     rp_buf_clear(&p->out);
     free(p->id);
     free(p);
 }
 
-static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, struct rp_error *err)
+static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, const char *id, struct rp_error *err)
 {
     rd_kafka_conf_t *conf = rp_kafka_conf(p->config, RP_KAFKA_PRODUCER, err);
     if (conf == NULL)
@@ -127,8 +141,8 @@ static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, struct rp_error *e
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_opaque(conf, p);
     if (rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &linger, err) == 0 &&
-        rp_kafka_conf_set(conf, "client.id", p->id, err) == 0 &&
-        (!p->transactional || rp_kafka_conf_set(conf, "transactional.id", p->id, err) == 0))
+        rp_kafka_conf_set(conf, "client.id", id, err) == 0 &&
+        (!p->transactional || rp_kafka_conf_set(conf, "transactional.id", id, err) == 0))
         return conf;
     rd_kafka_conf_destroy(conf);
     return NULL;
@@ -143,30 +157,53 @@ static int64_t batch_bytes(rd_kafka_t *rk)
     return known ? strtoll(text, NULL, 10) : INT64_MAX;
 }
 
-int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
+static int make_producer(struct rp_publisher *p, const char *suffix, rd_kafka_t **out,
+                         struct rp_error *err)
 {
-    char text[256];
-    if (p->rk != NULL && rd_kafka_fatal_error(p->rk, text, sizeof text) != 0) {
-        rp_log(RP_LOG_WARN, "producer-made-anew", rp_f_str("error", text));
-        destroy_producer(p);
-    }
-    if (p->rk != NULL)
-        return 0;
-    rd_kafka_conf_t *conf = producer_conf(p, err);
-    if (conf == NULL || rp_kafka_new(RD_KAFKA_PRODUCER, conf, &p->rk, err) != 0)
+    char id[ID_MAX];
+    (void)snprintf(id, sizeof id, "%s%s", p->id, suffix);
+    rd_kafka_conf_t *conf = producer_conf(p, id, err);
+    return conf == NULL ? -1 : rp_kafka_new(RD_KAFKA_PRODUCER, conf, out, err);
+}
+
+/* Ends what another one of the same id has under way. */
+static int fence(rd_kafka_t *rk, struct rp_error *err)
+{
+    RP_CRASH_POINT(init_before);
+    rd_kafka_error_t *error = rd_kafka_init_transactions(rk, OPEN_MS);
+    RP_CRASH_POINT(init_after);
+    return error == NULL ? 0 : rp_kafka_fail_error(err, error, "init transactions");
+}
+
+static int make_producers(struct rp_publisher *p, struct rp_error *err)
+{
+    if (make_producer(p, "", &p->rk, err) != 0)
         return -1;
     p->made++;
     p->batch_bytes = batch_bytes(p->rk);
     if (!p->transactional)
         return 0;
-    RP_CRASH_POINT(init_before);
-    rd_kafka_error_t *error = rd_kafka_init_transactions(p->rk, OPEN_MS);
-    RP_CRASH_POINT(init_after);
-    if (error == NULL)
+    if (make_producer(p, "-next", &p->next, err) == 0 && fence(p->rk, err) == 0 &&
+        fence(p->next, err) == 0)
         return 0;
-    (void)rp_kafka_fail_error(err, error, "init transactions");
-    destroy_producer(p);
+    destroy_producers(p);
     return -1;
+}
+
+static bool has_failed(rd_kafka_t *rk)
+{
+    char text[256];
+    if (rk == NULL || rd_kafka_fatal_error(rk, text, sizeof text) == 0)
+        return false;
+    rp_log(RP_LOG_WARN, "producer-made-anew", rp_f_str("error", text));
+    return true;
+}
+
+int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
+{
+    if (has_failed(p->rk) || has_failed(p->next))
+        destroy_producers(p);
+    return p->rk != NULL ? 0 : make_producers(p, err);
 }
 
 int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
@@ -183,15 +220,16 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
         rd_kafka_error_t *error = rd_kafka_begin_transaction(p->rk);
         if (error != NULL) {
             (void)rp_kafka_fail_error(err, error, "begin transaction");
-            destroy_producer(p);
+            destroy_producers(p);
             err->cls = RP_RETRIABLE; /* a new producer can do what this one cannot */
             return -1;
         }
     }
     p->in_batch = true;
-    /* While the coordinator still ends the last transaction, or adds the offsets to this one, it
-     * refuses partitions. librdkafka then tries to add them again after 20 ms, but offsets after
-     * retry.backoff.ms: so records wait here until the offsets have opened the transaction. */
+    /* While the coordinator adds the offsets to the transaction, or still ends the one before the
+     * last, it refuses partitions. librdkafka then tries to add them again after 20 ms, but offsets
+     * after retry.backoff.ms: so records wait here until the offsets have opened the transaction.
+     */
     p->holding = p->transactional;
     return 0;
 }
@@ -464,11 +502,13 @@ enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *e
         rd_kafka_error_destroy(error);
     RP_CRASH_POINT(commit_after);
     end_batch(p);
-    if (error == NULL)
+    if (error == NULL) {
+        take_turns(p);
         return RP_PUBLISHED;
+    }
     (void)rp_kafka_fail_error(err, error, "commit transaction");
     err->cls = RP_RETRIABLE;
-    destroy_producer(p);
+    destroy_producers(p);
     return RP_UNKNOWN;
 }
 
@@ -479,20 +519,22 @@ void rp_publisher_abort(struct rp_publisher *p)
     end_batch(p);
     if (!p->transactional) {
         if (p->unacknowledged > 0)
-            destroy_producer(p);
+            destroy_producers(p);
         return;
     }
     RP_CRASH_POINT(abort_before);
     rd_kafka_error_t *error = rd_kafka_abort_transaction(p->rk, CALL_MS);
     RP_CRASH_POINT(abort_after);
-    if (error == NULL && p->unacknowledged == 0)
+    if (error == NULL && p->unacknowledged == 0) {
+        take_turns(p);
         return;
+    }
     if (error != NULL) {
         struct rp_error err;
         (void)rp_kafka_fail_error(&err, error, "abort transaction");
         rp_log(RP_LOG_WARN, "abort-failed", rp_f_str("error", err.text));
     }
-    destroy_producer(p);
+    destroy_producers(p);
 }
 
 const struct rp_failure_report *rp_publisher_failures(struct rp_publisher *p, size_t *n)

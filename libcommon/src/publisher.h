@@ -6,12 +6,15 @@
 
 /* A producer whose records go out together with the consumer's offsets.
  *
- * With exactly-once that is one Kafka transaction. With at-least-once the records are acknowledged
- * first and the offsets committed after. The calls are the same: begin, send..., offsets, commit.
+ * With exactly-once that is one Kafka transaction, of two producers in turn: after the commit's
+ * answer the coordinator still ends a transaction for some ms, and refuses its producer the next.
+ * One is under way at a time, and the brokers keep the later one's offsets whichever of the two
+ * they end first. With at-least-once the records are acknowledged first and the offsets committed
+ * after. The calls are the same: begin, send..., offsets, commit.
  *
  * A failed delivery fails the whole batch; rp_publisher_failures says which records are to blame.
- * After an error whose outcome is unknown the producer is destroyed, and the next begin makes a new
- * one, whose epoch fences whatever is still under way. One thread. */
+ * After an error whose outcome is unknown both are destroyed, and the next begin makes new ones,
+ * whose epochs fence whatever is still under way. One thread. */
 struct rp_publisher;
 
 enum rp_published {
@@ -35,17 +38,17 @@ struct rp_failure_report {
     rd_kafka_resp_err_t code;
 };
 
-/* `id` becomes the transactional id: no two live publishers may share it. `linger_ms` (a literal)
- * is librdkafka's linger.ms where the file states none. One who sends a batch bit by bit needs
- * some: librdkafka's thread spins while a request of five records or more to a partition is under
- * way, and another has lingered enough. */
+/* `id` becomes the transactional id, and with `-next` behind it the other one's: no two live
+ * publishers may share it. `linger_ms` (a literal) is librdkafka's linger.ms where the file states
+ * none. One who sends a batch bit by bit needs some: librdkafka's thread spins while a request of
+ * five records or more to a partition is under way, and another has lingered enough. */
 RP_NODISCARD int rp_publisher_new(const struct rp_config *config, const char *id,
                                   const char *linger_ms, struct rp_publisher **out,
                                   struct rp_error *err);
 /* Aborts what is open. NULL is fine. */
 void rp_publisher_free(struct rp_publisher *p);
 
-/* Makes the producer where there is none, and fences what one of the same id had left open.
+/* Makes the producers where there are none, and fences what others of the same id had left open.
  * Blocks for seconds at most. RETRIABLE when the brokers do not answer. */
 RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err);
 
@@ -81,7 +84,7 @@ enum rp_published rp_publisher_group_offsets(struct rp_publisher *p, const char 
                                              const rd_kafka_topic_partition_list_t *offsets,
                                              struct rp_error *err);
 
-/* How many producers were made so far. One who keeps no group of members must compare: where it
+/* How often producers were made so far. One who keeps no group of members must compare: where it
  * rose since the committed offsets were read, another of the same id may have committed between. */
 uint64_t rp_publisher_made(const struct rp_publisher *p);
 

@@ -27,9 +27,8 @@ int dispatch_init(struct dispatch *d, struct rp_worker *worker, const char *id, 
     delayer_metrics_init(&d->metrics, worker->metrics, worker->index);
     if (d->taken == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for batches of %zu", most);
-    /* A few records go out while their offsets are sent, which takes as long as they linger; what
-     * is left is flushed. Longer makes those wait. Shorter sends a full batch in so many requests
-     * that librdkafka's thread spins (publisher.h). */
+    /* What is left is flushed. Without lingering a full batch goes out in so many requests that
+     * librdkafka's thread spins (publisher.h). */
     if (rp_codec_new(registry, &d->settle.codec, err) != 0 ||
         rp_outbox_init(&d->outbox, worker, id, "2", most, err) != 0)
         return -1;

@@ -16,6 +16,7 @@
 enum api {
     PRODUCE = 0,
     METADATA = 3,
+    INIT_PRODUCER_ID = 22,
     ADD_PARTITIONS = 24,
     ADD_OFFSETS = 25,
     END_TXN = 26,
@@ -36,9 +37,11 @@ rd_kafka_error_t *__real_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout
 int64_t __wrap_rp_mono_ms(void);
 int64_t __real_rp_mono_ms(void);
 static int64_t passed_ms;
+static rd_kafka_t *last_to_commit;
 
 rd_kafka_error_t *__wrap_rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout_ms)
 {
+    last_to_commit = rk;
     rd_kafka_error_t *error =
         __real_rd_kafka_commit_transaction(rk, timeout_ms < CALL_MS ? timeout_ms : CALL_MS);
     if (error != NULL && rd_kafka_error_code(error) == RD_KAFKA_RESP_ERR__TIMED_OUT)
@@ -102,22 +105,40 @@ static void what_went_well_is_published(void **state)
     assert_int_equal(rp_publisher_made(((struct fixture *)*state)->publisher), 1);
 }
 
-/* The answer to the next request of a kind does not come. */
-static void hold_up(struct fixture *f, enum api api)
+static void two_producers_take_turns(void **state)
 {
-    for (int32_t broker = 1; broker <= 3; broker++)
+    struct fixture *f = *state;
+    assert_publishes(f);
+    const rd_kafka_t *first = last_to_commit;
+    assert_publishes(f);
+    assert_ptr_not_equal(last_to_commit, first);
+    assert_publishes(f);
+    assert_ptr_equal(last_to_commit, first);
+}
+
+/* Of both producers' transactions. */
+static void move_coordinator(struct fixture *f, int32_t broker)
+{
+    static const char *const ids[] = {"an-id", "an-id-next"};
+    for (size_t i = 0; i < 2; i++)
         assert_int_equal(
-            rd_kafka_mock_broker_push_request_error_rtts(f->mock.cluster, broker, (int16_t)api, 1,
-                                                         RD_KAFKA_RESP_ERR_NO_ERROR, 60000),
-            0);
+            rd_kafka_mock_coordinator_set(f->mock.cluster, "transaction", ids[i], broker), 0);
+}
+
+/* The answer to the next end of a transaction does not come. */
+static void hold_up_the_end(struct fixture *f)
+{
+    move_coordinator(f, 1);
+    assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(
+                         f->mock.cluster, 1, END_TXN, 1, RD_KAFKA_RESP_ERR_NO_ERROR, 60000),
+                     0);
 }
 
 static void a_commit_that_is_not_answered_is_unknown(void **state)
 {
     struct fixture *f = *state;
     struct rp_error err;
-    assert_publishes(f);
-    hold_up(f, END_TXN);
+    hold_up_the_end(f);
     assert_int_equal(publish(f, &err), RP_UNKNOWN);
     assert_int_equal(err.cls, RP_RETRIABLE);
 }
@@ -126,7 +147,6 @@ static void after_an_unknown_commit_another_producer_goes_on(void **state)
 {
     struct fixture *f = *state;
     a_commit_that_is_not_answered_is_unknown(state);
-    rd_kafka_mock_clear_request_errors(f->mock.cluster, END_TXN);
     assert_publishes(f);
     assert_int_equal(rp_publisher_made(f->publisher), 2);
 }
@@ -139,7 +159,7 @@ static void a_coordinator_that_moves_in_mid_commit_is_followed(void **state)
                                       RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
                                       RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE,
                                       RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
-    assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "transaction", "an-id", 2), 0);
+    move_coordinator(f, 2);
     assert_publishes(f);
     assert_int_equal(rp_publisher_made(f->publisher), 1);
 }
@@ -211,7 +231,7 @@ static void a_group_coordinator_that_was_away_is_found_again(void **state)
     struct fixture *f = *state;
     (void)alarm(100); /* a call that waits for ever takes no time-out */
     assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "group", GROUP, 1), 0);
-    assert_int_equal(rd_kafka_mock_coordinator_set(f->mock.cluster, "transaction", "an-id", 2), 0);
+    move_coordinator(f, 2);
     assert_int_equal(rd_kafka_mock_partition_set_leader(f->mock.cluster, TOPIC, 0, 3), 0);
     assert_publishes(f);
     assert_int_equal(rd_kafka_mock_broker_set_down(f->mock.cluster, 1), 0);
@@ -226,6 +246,19 @@ static void track(struct fixture *f)
 {
     rd_kafka_mock_clear_requests(f->mock.cluster);
     rd_kafka_mock_start_request_tracking(f->mock.cluster);
+}
+
+static void another_of_the_same_id_fences_both(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    assert_publishes(f);
+    track(f);
+    rp_publisher_free(f->publisher);
+    assert_int_equal(rp_publisher_new(f->config, "an-id", "1", &f->publisher, &err), 0);
+    assert_int_equal(rp_publisher_open(f->publisher, &err), 0);
+    assert_int_equal(asked(f, INIT_PRODUCER_ID), 2);
+    assert_publishes(f);
 }
 
 /* A transaction has just ended, and another is begun. */
@@ -329,6 +362,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(what_went_well_is_published),
+        T(two_producers_take_turns),
+        T(another_of_the_same_id_fences_both),
         T(a_commit_that_is_not_answered_is_unknown),
         T(after_an_unknown_commit_another_producer_goes_on),
         T(a_coordinator_that_moves_in_mid_commit_is_followed),
