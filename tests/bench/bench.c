@@ -63,9 +63,20 @@ rd_kafka_t *bench_client(rd_kafka_type_t type, char **argv, rd_kafka_conf_t *con
     return rk;
 }
 
+static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
+{
+    (void)rk;
+    (void)opaque;
+    bench_check_code(message->err, "delivery");
+}
+
 rd_kafka_t *bench_producer(char **argv, rd_kafka_conf_t *conf, const char *id,
                            const char *linger_ms)
 {
+    if (conf == NULL) {
+        conf = rd_kafka_conf_new();
+        rd_kafka_conf_set_dr_msg_cb(conf, delivered);
+    }
     bool transactional = bench_number(argv, "transactional", "1") != 0;
     const char *settings[] = {"enable.idempotence",
                               "true",

@@ -23,7 +23,9 @@ void bench_check_code(rd_kafka_resp_err_t code, const char *what);
 /* A client with what the product sets, and then `settings`: name, value, ..., NULL. */
 rd_kafka_t *bench_client(rd_kafka_type_t type, char **argv, rd_kafka_conf_t *conf,
                          const char *const *settings);
-/* A transactional producer that is ready; with `transactional=0` an idempotent one. */
+/* A transactional producer that is ready; with `transactional=0` an idempotent one. `conf` has a
+ * callback for delivery reports, or is NULL: without one a commit sleeps 10 ms at a time until all
+ * is delivered. */
 rd_kafka_t *bench_producer(char **argv, rd_kafka_conf_t *conf, const char *id,
                            const char *linger_ms);
 /* A member of `group=` that reads `source=`, one topic or several with commas between. */

@@ -118,7 +118,7 @@ int main(int argc, char **argv)
     (void)argc;
     (void)snprintf(id, sizeof id, "%s-%s", group, bench_arg(argv, "id", "0"));
     l.messages = calloc(l.batch, sizeof *l.messages);
-    l.producer = bench_producer(argv, rd_kafka_conf_new(), id, bench_arg(argv, "linger", "0"));
+    l.producer = bench_producer(argv, NULL, id, bench_arg(argv, "linger", "0"));
     l.target = rd_kafka_topic_new(l.producer, bench_arg(argv, "target", NULL), NULL);
     l.consumer = bench_member(argv);
     l.queue = rd_kafka_queue_get_consumer(l.consumer);

@@ -51,8 +51,7 @@ static int by_size(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     long count = bench_number(argv, "count", NULL), batch = bench_number(argv, "batch", NULL);
-    rd_kafka_t *producer =
-        bench_producer(argv, rd_kafka_conf_new(), bench_arg(argv, "group", NULL), "0.5");
+    rd_kafka_t *producer = bench_producer(argv, NULL, bench_arg(argv, "group", NULL), "0.5");
     rd_kafka_topic_t *target = rd_kafka_topic_new(producer, bench_arg(argv, "target", NULL), NULL);
     rd_kafka_t *consumer = bench_member(argv);
     rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new(1);
