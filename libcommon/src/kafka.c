@@ -40,12 +40,17 @@ static const struct rp_property producer_defaults[] = {
     /* With the default of 100 ms, a transaction that begins while the one before is still being
      * completed waits out a whole back-off. It mostly takes less than this, the least there is. */
     {"retry.backoff.ms", "1"},
-    /* How long a worker that died holds up the readers of what it had not committed. */
-    {"transaction.timeout.ms", "15000"},
+    /* How long a worker that died holds up the readers of what it had not committed. It must be long
+     * enough to ask for a commit again once a broker's death was noticed (9 s by default): a
+     * coordinator that is killed and back before that may complete the commit in some partitions by
+     * what no other broker has, and then be deposed; what is left must not be aborted meanwhile. */
+    {"transaction.timeout.ms", "30000"},
     /* A transaction's offsets wait, without a time-out, for the broker that librdkafka remembers as
      * the group's coordinator, also where it was dropped and made anew meanwhile, as in a rolling
-     * restart. It asks who that is once any connection opens or closes: so idle ones do. */
+     * restart. It asks who that is once any connection opens or closes: so idle ones do, and one is
+     * opened for the topics' metadata now and then when all are closed. */
     {"connections.max.idle.ms", "10000"},
+    {"topic.metadata.refresh.interval.ms", "12000"},
     /* What is too large is for the broker to say, by topic: see publisher.h. But it hangs up on a
      * request above its socket.request.max.bytes (100 MiB), and says nothing. */
     {"message.max.bytes", "100000000"},

@@ -16,6 +16,7 @@
 #define TOPIC_MAX    249
 #define OPEN_MS      10000
 #define CALL_MS      20000
+#define DELIVERY_MS  "15000" /* shorter than a call */
 #define MAX_FAILURES 1024u
 #define ID_MAX       500
 
@@ -132,6 +133,19 @@ void rp_publisher_free(struct rp_publisher *p)
     free(p);
 }
 
+/* Else a record's delivery would take as long as its transaction may, and end after our patience:
+ * it would not be told which one it was. */
+static int limit_deliveries(struct rp_publisher *p, rd_kafka_conf_t *conf, struct rp_error *err)
+{
+    static const struct rp_property limit = {(char *)"message.timeout.ms", (char *)DELIVERY_MS};
+    char text[24];
+    size_t size = sizeof text;
+    bool known = rd_kafka_conf_get(conf, "transaction.timeout.ms", text, &size) == RD_KAFKA_CONF_OK;
+    if (!p->transactional || !known || strtoll(text, NULL, 10) < strtoll(DELIVERY_MS, NULL, 10))
+        return 0;
+    return rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &limit, err);
+}
+
 static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, const char *id, struct rp_error *err)
 {
     rd_kafka_conf_t *conf = rp_kafka_conf(p->config, RP_KAFKA_PRODUCER, err);
@@ -141,7 +155,7 @@ static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, const char *id, st
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_opaque(conf, p);
     if (rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &linger, err) == 0 &&
-        rp_kafka_conf_set(conf, "client.id", id, err) == 0 &&
+        limit_deliveries(p, conf, err) == 0 && rp_kafka_conf_set(conf, "client.id", id, err) == 0 &&
         (!p->transactional || rp_kafka_conf_set(conf, "transactional.id", id, err) == 0))
         return conf;
     rd_kafka_conf_destroy(conf);
