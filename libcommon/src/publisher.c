@@ -2,6 +2,7 @@
 #include "publisher.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,9 @@
 #define MAX_FAILURES 1024u
 #define ID_MAX       500
 
+/* The requests that brokers apply to whatever transaction is under way, by Kafka's protocol. */
+enum api { ADD_PARTITIONS = 24, ADD_OFFSETS = 25, END_TXN = 26, TXN_OFFSETS = 28 };
+
 struct rp_publisher {
     const struct rp_config *config;
     char *id;
@@ -28,7 +32,8 @@ struct rp_publisher {
     rd_kafka_t *rk;   /* NULL: to be made */
     rd_kafka_t *next; /* whose the next transaction is */
     uint64_t made;
-    int64_t batch_bytes; /* librdkafka's batch.size */
+    int64_t batch_bytes;    /* librdkafka's batch.size */
+    atomic_bool unanswered; /* a request of a transaction was not: a copy may be under way */
     bool in_batch;
     size_t unacknowledged;
     size_t records;          /* of this batch, and */
@@ -73,6 +78,27 @@ static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *o
         note_failure(p, tag, message->err);
 }
 
+/* librdkafka's threads call it. */
+static rd_kafka_resp_err_t heed_answer(rd_kafka_t *rk, int sockfd, const char *name, int32_t id,
+                                       int16_t api, int16_t version, int32_t number, size_t size,
+                                       int64_t rtt, rd_kafka_resp_err_t err, void *opaque)
+{
+    struct rp_publisher *p = opaque;
+    (void)rk, (void)sockfd, (void)name, (void)id, (void)version, (void)number, (void)size,
+        (void)rtt;
+    if (err != RD_KAFKA_RESP_ERR_NO_ERROR &&
+        (api == ADD_PARTITIONS || api == ADD_OFFSETS || api == END_TXN || api == TXN_OFFSETS))
+        atomic_store(&p->unanswered, true);
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static rd_kafka_resp_err_t heed_answers(rd_kafka_t *rk, const rd_kafka_conf_t *conf, void *opaque,
+                                        char *text, size_t size)
+{
+    (void)conf, (void)text, (void)size;
+    return rd_kafka_interceptor_add_on_response_received(rk, "reprise", heed_answer, opaque);
+}
+
 int rp_publisher_new(const struct rp_config *config, const char *id, const char *linger_ms,
                      struct rp_publisher **out, struct rp_error *err)
 {
@@ -103,11 +129,18 @@ static void destroy_producers(struct rp_publisher *p)
     p->unacknowledged = 0;
 }
 
-static void take_turns(struct rp_publisher *p)
+/* The brokers know the transactions of one producer apart by its epoch alone, which stays the same
+ * from one to the next: a late copy of a commit would commit what there is of the next one. So a
+ * producer with such a copy under way begins no other; the epoch of a new one fences it. */
+static void end_transaction(struct rp_publisher *p)
 {
     rd_kafka_t *rk = p->rk;
-    if (p->next == NULL)
+    if (atomic_load(&p->unanswered)) {
+        rp_log(RP_LOG_INFO, "producer-made-anew",
+               rp_f_str("error", "a request of its last transaction was not answered"));
+        destroy_producers(p);
         return;
+    }
     p->rk = p->next;
     p->next = rk;
 }
@@ -154,6 +187,7 @@ static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, const char *id, st
     const struct rp_property linger = {(char *)"linger.ms", (char *)(uintptr_t)p->linger_ms};
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_opaque(conf, p);
+    (void)rd_kafka_conf_interceptor_add_on_new(conf, "reprise", heed_answers, p);
     if (rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &linger, err) == 0 &&
         limit_deliveries(p, conf, err) == 0 && rp_kafka_conf_set(conf, "client.id", id, err) == 0 &&
         (!p->transactional || rp_kafka_conf_set(conf, "transactional.id", id, err) == 0))
@@ -194,6 +228,7 @@ static int make_producers(struct rp_publisher *p, struct rp_error *err)
     if (make_producer(p, "", &p->rk, err) != 0)
         return -1;
     p->made++;
+    atomic_store(&p->unanswered, false);
     p->batch_bytes = batch_bytes(p->rk);
     if (!p->transactional)
         return 0;
@@ -517,7 +552,7 @@ enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *e
     RP_CRASH_POINT(commit_after);
     end_batch(p);
     if (error == NULL) {
-        take_turns(p);
+        end_transaction(p);
         return RP_PUBLISHED;
     }
     (void)rp_kafka_fail_error(err, error, "commit transaction");
@@ -540,7 +575,7 @@ void rp_publisher_abort(struct rp_publisher *p)
     rd_kafka_error_t *error = rd_kafka_abort_transaction(p->rk, CALL_MS);
     RP_CRASH_POINT(abort_after);
     if (error == NULL && p->unacknowledged == 0) {
-        take_turns(p);
+        end_transaction(p);
         return;
     }
     if (error != NULL) {

@@ -14,7 +14,8 @@
  *
  * A failed delivery fails the whole batch; rp_publisher_failures says which records are to blame.
  * After an error whose outcome is unknown both are destroyed, and the next begin makes new ones,
- * whose epochs fence whatever is still under way. One thread. */
+ * whose epochs fence whatever is still under way. So it is after a transaction in which a request
+ * was not answered, whatever came of it. One thread. */
 struct rp_publisher;
 
 enum rp_published {

@@ -91,11 +91,12 @@ class Rule:
 
 
 class Trap:
-    """Waits for the next request of a kind (an EndTxn that commits), and loses its answer: what was asked is done all the same,
-    unless the request is `lost` as well. `sprung(broker)` is called once it has passed."""
+    """Waits for the next request of a kind (an EndTxn that commits) that has these bytes, and loses its answer: what was asked is
+    done all the same, unless the request is `lost` as well. `sprung(broker)` is called once it has passed."""
 
-    def __init__(self, api_key, pid=None, sprung=None, lost=False):
+    def __init__(self, api_key, pid=None, sprung=None, lost=False, having=b""):
         self.api_key, self.pid, self.sprung, self.lost = api_key, pid, sprung, lost
+        self.having, self.request = having, None
         self.done = threading.Event()
 
 
@@ -186,9 +187,9 @@ class Relay:
         for trap in list(self.traps):
             if trap.api_key not in keys or (trap.api_key == END_TXN and data[-1:] == ABORTS):
                 continue
-            if trap.pid is None or trap.pid == link.pid:
+            if trap.having in data and (trap.pid is None or trap.pid == link.pid):
                 self.traps.remove(trap)
-                link.deaf, link.mute = True, trap.lost
+                link.deaf, link.mute, trap.request = True, trap.lost, data
                 return trap
         return None
 
@@ -209,6 +210,12 @@ class Relay:
     def close(self, links):
         for link in links:
             self.loop.call_soon_threadsafe(link.close)
+
+    def repeat(self, broker, request):
+        """A copy that was under way for long arrives, on the connection that was given up meanwhile; its answer."""
+        with socket.create_connection(("127.0.0.1", self.backends[broker]), 10) as late:
+            late.sendall(request)
+            return late.recv(4096)
 
     def heal(self):
         """Nothing is cut, slow, lost or lain in wait for any more."""

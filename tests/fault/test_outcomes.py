@@ -2,13 +2,17 @@
 """Transactions whose outcome the one who commits does not learn, on three brokers behind the relay. Each
 task has exactly one outcome all the same. tests/unit/publisher_test.c has what librdkafka's mock injects."""
 
+import signal
+import struct
+
 import pytest
 from cluster import Cluster, Postgres
 from harness import Course, Harness, keep
 from pipeline import wait_for
-from relay import END_TXN, Relay, Rule, Trap
+from relay import END_TXN, TXN_OFFSET_COMMIT, Relay, Rule, Trap
 from servers import free_port, running
 
+INVALID_PRODUCER_EPOCH, PRODUCER_FENCED = 47, 90
 RATE = 15  # new tasks a second
 EACH = 60  # dead letters of a replay
 
@@ -94,6 +98,40 @@ def kill_in_commit(h, *processes):
         yield h.background(lambda n=stopped[0][0]: h.kafka.start_broker(n))
 
 
+def transaction_of(request):
+    """The transactional id in an EndTxn of librdkafka's."""
+    client = 4 + 2 + 2 + 4
+    at = client + 2 + struct.unpack_from(">h", request, client)[0]
+    length = struct.unpack_from(">h", request, at)[0]
+    return request[at + 2 : at + 2 + length]
+
+
+def repeat_commit(h, service):
+    """A commit does not arrive, so it is asked for again, and done; the first copy arrives in the midst of the next transaction,
+    whose offsets are sent, and not all of its records. Then its owner dies."""
+    brokers, process = [], service.process
+    first = Trap(END_TXN, process.pid, brokers.append, lost=True)
+    h.relay.traps.append(first)
+    yield h.unless(first.done.is_set, 120)
+    stop = lambda _: process.send_signal(signal.SIGSTOP)
+    following = Trap(TXN_OFFSET_COMMIT, process.pid, stop, having=transaction_of(first.request))
+    h.relay.close([link for link in list(h.relay.links) if link.deaf])
+    h.relay.traps.append(following)
+    yield h.unless(following.done.is_set, 120)
+    assert following.done.is_set(), "no transaction followed"
+    yield 0.3  # the offsets are in the broker's log
+    answer = h.relay.repeat(brokers[0], first.request)
+    yield 0.5
+    service.kill()
+    service.start()
+    (error,) = struct.unpack_from(">h", answer, 12)
+    assert error in (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
+
+
+def first_of(h, name):
+    return next(s for s in h.pipeline.services if s.name == name)
+
+
 def two_of(h, name):
     return [s.process for s in h.pipeline.services if s.name == name]
 
@@ -114,3 +152,10 @@ def test_the_coordinators_broker_dies_in_mid_commit(harness):
     h = harness
     (replay,) = begin_replays(h, 1)
     run(h, kill_in_commit(h, replay, two_of(h, "router")[0], two_of(h, "delayer")[0]))
+
+
+@pytest.mark.timeout(600)
+def test_a_commit_that_arrives_once_more_and_late(harness):
+    """The brokers know transactions of one producer apart by nothing, so they would take it for the next one's."""
+    h = harness
+    run(h, *[repeat_commit(h, service) for service in (first_of(h, "router"), first_of(h, "delayer"))])

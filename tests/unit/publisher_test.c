@@ -242,6 +242,23 @@ static void a_group_coordinator_that_was_away_is_found_again(void **state)
     (void)alarm(0);
 }
 
+/* A copy of it may be under way, and arrive in the next transaction. */
+static void with_a_request_unanswered_it_is_the_producers_last(void **state)
+{
+    const enum api apis[] = {ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSETS};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof apis / sizeof *apis; i++) {
+        assert_int_equal(rp_publisher_open(f->publisher, &(struct rp_error){0}), 0);
+        uint64_t made = rp_publisher_made(f->publisher);
+        rd_kafka_mock_push_request_errors(f->mock.cluster, (int16_t)apis[i], 1,
+                                          RD_KAFKA_RESP_ERR__TRANSPORT);
+        assert_publishes(f);
+        assert_int_equal(rp_publisher_made(f->publisher), made);
+        assert_publishes(f);
+        assert_int_equal(rp_publisher_made(f->publisher), made + 1);
+    }
+}
+
 static void track(struct fixture *f)
 {
     rd_kafka_mock_clear_requests(f->mock.cluster);
@@ -371,6 +388,7 @@ int main(void)
         T(what_is_refused_before_the_commit_is_not_published),
         T(a_group_coordinator_that_was_away_is_found_again),
         T(the_records_of_a_transaction_wait_for_its_offsets),
+        T(with_a_request_unanswered_it_is_the_producers_last),
         T(more_than_a_request_does_not_wait),
         T(a_record_that_cannot_be_sent_is_named_though_it_waited),
         T(what_waits_goes_with_its_batch),
