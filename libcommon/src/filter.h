@@ -43,7 +43,7 @@ RP_NODISCARD int rp_filter_check(const struct rp_filter *f, struct rp_db *db, st
 RP_NODISCARD int rp_filter_sql(const struct rp_filter *f, struct rp_query *q, struct rp_error *err);
 
 /* Appends a table AS d for the condition of rp_filter_sql, if only dead_at and id are wanted of it:
- * the view archive; or dead_letter_status, where the filter asks for nothing else, and means only
+ * the view archive; or dead_letter_state, where the filter asks for nothing else, and means only
  * those to which something was done. PostgreSQL thinks far too little of joining the two. */
 void rp_filter_source(const struct rp_filter *f, struct rp_query *q);
 

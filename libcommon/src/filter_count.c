@@ -119,8 +119,7 @@ void rp_filter_add_range(const struct rp_filter_range *r, const char *column, st
 void rp_filter_add_rollup(const struct rp_filter *f, struct rp_query *q)
 {
     bool by_class = rp_filter_node_names(&f->root, RP_FIELD_CLASS);
-    rp_query_add(q, "(SELECT c.*, CASE c.status WHEN 'replaying' THEN 'replayed'"
-                    " ELSE c.status END AS state_status");
+    rp_query_add(q, "(SELECT c.*, c.status AS state_status");
     rp_query_add(q, by_class ? ", g.error_class, g.fingerprint IS NULL AS groupless"
                                " FROM dead_letter_count AS c"
                                " LEFT JOIN error_group AS g ON g.fingerprint = c.fingerprint"

@@ -42,13 +42,13 @@ void rp_filter_source(const struct rp_filter *f, struct rp_query *q)
     if (!is_state_enough(f))
         rp_query_add(q, "archive AS d");
     else if (rp_filter_node_names(&f->root, RP_FIELD_CLASS))
-        rp_query_add(q, "(SELECT s.*, CASE WHEN g.fingerprint IS NULL"
+        rp_query_add(q, "(SELECT s.*, s.status AS state_status, CASE WHEN g.fingerprint IS NULL"
                         " THEN (SELECT l.error_class FROM dead_letter AS l"
                         "  WHERE l.dead_at = s.dead_at AND l.id = s.id)"
-                        " ELSE g.error_class END AS error_class FROM dead_letter_status AS s"
+                        " ELSE g.error_class END AS error_class FROM dead_letter_state AS s"
                         " LEFT JOIN error_group AS g ON g.fingerprint = s.fingerprint) AS d");
     else
-        rp_query_add(q, "dead_letter_status AS d");
+        rp_query_add(q, "(SELECT s.*, s.status AS state_status FROM dead_letter_state AS s) AS d");
 }
 
 struct list {

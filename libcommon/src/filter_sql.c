@@ -99,12 +99,24 @@ static void add_param(struct rp_query *q, struct rp_buf *text)
     rp_buf_clear(text);
 }
 
+/* Whether a status other than `dead` is asked for: then the few rows that have a state are enough.
+ */
+static bool is_done(const struct rp_filter_node *term)
+{
+    if (term->field != RP_FIELD_STATUS)
+        return false;
+    for (size_t i = 0; i < term->n_values; i++)
+        if (term->values[i].none || strcmp(term->values[i].text, "dead") == 0)
+            return false;
+    return true;
+}
+
 static void add_column(struct rp_query *q, const struct rp_filter_node *term, bool *first)
 {
     if (!*first)
         rp_query_add(q, " OR ");
     *first = false;
-    rp_query_add(q, "d.");
+    rp_query_add(q, is_done(term) ? "d.state_" : "d.");
     rp_query_add(q, rp_filter_fields[term->field].column);
 }
 
@@ -186,23 +198,18 @@ static void add_comparison(struct rp_query *q, const struct rp_filter_node *term
     rp_query_add(q, type_of(term));
 }
 
-/* Whether the term asks for statuses by their names, and nothing else. */
-static bool is_status(const struct rp_filter_node *term)
+/* Whether `dead` is among the statuses that are asked for, and no wildcard is. */
+static bool is_backlog(const struct rp_filter_node *term)
 {
+    bool dead = false;
     if (term->field != RP_FIELD_STATUS || term->op != RP_OP_EQ)
         return false;
-    for (size_t i = 0; i < term->n_values; i++)
+    for (size_t i = 0; i < term->n_values; i++) {
         if (form_of(term, &term->values[i]) != PLAIN)
             return false;
-    return true;
-}
-
-static bool asks_for(const struct rp_filter_node *term, const char *value)
-{
-    for (size_t i = 0; i < term->n_values; i++)
-        if (strcmp(term->values[i].text, value) == 0)
-            return true;
-    return false;
+        dead = dead || strcmp(term->values[i].text, "dead") == 0;
+    }
+    return dead;
 }
 
 /* Most dead letters are `dead`, which PostgreSQL cannot know of an expression: it takes one that is
@@ -213,7 +220,10 @@ static void add_backlog(struct rp_query *q, const struct rp_filter_node *term)
     rp_query_add(q, "(d.status <> ALL('{");
     bool first = true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (asks_for(term, others[i]))
+        bool wanted = false;
+        for (size_t k = 0; k < term->n_values; k++)
+            wanted = wanted || strcmp(term->values[k].text, others[i]) == 0;
+        if (wanted)
             continue;
         rp_query_add(q, first ? "" : ",");
         rp_query_add(q, others[i]);
@@ -222,28 +232,11 @@ static void add_backlog(struct rp_query *q, const struct rp_filter_node *term)
     rp_query_add(q, "}'))");
 }
 
-/* Without `dead` the few rows that have a state are enough. They are found by what is stored, which
- * is the same for the first two. */
-static void add_done(struct rp_query *q, const struct rp_filter_node *term)
-{
-    bool replaying = asks_for(term, "replaying"), replayed = asks_for(term, "replayed");
-    bool discarded = asks_for(term, "discarded");
-    rp_query_add(q, !replaying && !replayed ? "(d.state_status = 'discarded'"
-                    : discarded             ? "(d.state_status = ANY('{replayed,discarded}')"
-                                            : "(d.state_status = 'replayed'");
-    if (replaying != replayed)
-        rp_query_add(q, replayed ? " AND d.status <> 'replaying'" : " AND d.status <> 'replayed'");
-    rp_query_add(q, ")");
-}
-
 static void add_term(struct rp_query *q, const struct rp_filter_node *term)
 {
     bool first = true;
-    if (is_status(term)) {
-        if (asks_for(term, "dead"))
-            add_backlog(q, term);
-        else
-            add_done(q, term);
+    if (is_backlog(term)) {
+        add_backlog(q, term);
         return;
     }
     rp_query_add(q, "(");

@@ -121,37 +121,30 @@ int rp_replay_job_renew(struct rp_db *db, struct rp_replay_job *job, struct rp_e
     return ours ? 0 : rp_fail(err, RP_E_FENCED, RP_FATAL, "the replay %s was taken over", job->id);
 }
 
-/* Gives items back, by the keys of their states and in the keys' order: the archiver, which marks
- * what came back, takes the same rows in the same order, so that neither waits for the other for
- * ever. The other conditions are written so that no index serves them: of a job's rows there may be
- * a million for each item. */
-#define GIVE_BACK                                                                                  \
-    " UPDATE dead_letter_state AS s SET status = i.was, job = i.was_job, n = NULL,"                \
-    "  came_back_at = i.was_came_back_at, replays = s.replays - 1, status_at = now()"              \
-    "  FROM item AS i WHERE s.dead_at = i.dead_at AND s.id = i.id AND (s.job = $1) IS TRUE"        \
-    "  AND (s.n = i.n) IS TRUE AND EXISTS (SELECT FROM j)"
+/* The items' states by their keys, in the keys' order: the archiver, which marks what came back,
+ * takes the same rows in the same order, so that neither waits for the other for ever. The other
+ * conditions are written so that no index serves them: of a job's rows, or of all that are being
+ * replayed, there may be a million for each item. */
+#define STATES_OF_ITEMS                                                                            \
+    " FROM item AS i WHERE s.dead_at = i.dead_at AND s.id = i.id AND (s.job = $1) IS TRUE"         \
+    " AND (s.status = 'replaying') IS TRUE"
 
-/* The states say `replayed` already, of all that are below the mark: what moves are the counts.
- * That of an item that was refused is given back, and by then it counts as replayed, too. No day is
- * dropped meanwhile, since dead_letter_state is locked. */
 static const char mark_sql[] =
-    "WITH g AS MATERIALIZED ("
-    " SELECT dead_letter_hour(dead_at) AS hour, task_type, reason, category, fingerprint,"
-    "  count(*) FILTER (WHERE counted) AS n, count(refused) AS refused, min(dead_at) AS first_at,"
-    "  max(dead_at) AS last_at FROM replay_item WHERE job = $1 AND n >= $3 AND n < $4"
-    "  GROUP BY 1, 2, 3, 4, 5"
+    "WITH item AS MATERIALIZED ("
+    " SELECT dead_at, id, was, was_job, was_came_back_at, refused FROM replay_item WHERE job = $1 "
+    "AND n >= $3 AND n < $4"
+    " ORDER BY dead_at, id"
     "), j AS ("
-    " UPDATE replay_job SET marked = $4, refused = refused + (SELECT sum(refused) FROM g)"
+    " UPDATE replay_job SET marked = $4, refused = refused + (SELECT count(refused) FROM item)"
     " WHERE job = $1 AND epoch = $2 AND marked = $3 RETURNING job, refused"
-    "), item AS MATERIALIZED ("
-    " SELECT n, dead_at, id, was, was_job, was_came_back_at FROM replay_item"
-    "  WHERE job = $1 AND n >= $3 AND n < $4 AND refused IS NOT NULL"
-    "  AND EXISTS (SELECT FROM g WHERE refused > 0) ORDER BY dead_at, id"
-    "), s AS (" GIVE_BACK "), moved AS ("
-    " INSERT INTO dead_letter_count SELECT hour, task_type, reason, category, fingerprint,"
-    "  c.status, c.sign * g.n, 0, first_at, last_at"
-    "  FROM g, (VALUES ('replaying', -1), ('replayed', 1)) AS c (status, sign)"
-    "  WHERE g.n > 0 AND EXISTS (SELECT FROM j)"
+    "), s AS ("
+    " UPDATE dead_letter_state AS s SET status_at = now(),"
+    "  status = CASE WHEN i.refused IS NULL THEN 'replayed' ELSE i.was END,"
+    "  job = CASE WHEN i.refused IS NULL THEN s.job ELSE i.was_job END,"
+    "  came_back_at = CASE WHEN i.refused IS NULL THEN s.came_back_at"
+    "   ELSE i.was_came_back_at END,"
+    "  replays = s.replays + (i.refused IS NULL)::integer" STATES_OF_ITEMS
+    "  AND EXISTS (SELECT FROM j)"
     ") SELECT refused FROM j";
 
 int rp_replay_job_mark(struct rp_db *db, const struct rp_replay_job *job, int64_t until,
@@ -223,11 +216,13 @@ int rp_replay_job_release(struct rp_db *db, const struct rp_replay_job *job, int
     *from += atoll(RELEASED_AT_ONCE);
     return change(db, job,
                   "WITH item AS MATERIALIZED ("
-                  " SELECT n, dead_at, id, was, was_job, was_came_back_at FROM replay_item"
+                  " SELECT dead_at, id, was, was_job, was_came_back_at FROM replay_item"
                   "  WHERE job = $1 AND n >= $3 AND n < $3::bigint + " RELEASED_AT_ONCE
                   " ORDER BY dead_at, id"
                   "), j AS (SELECT job FROM replay_job WHERE job = $1 AND epoch = $2 FOR UPDATE),"
-                  " s AS (" GIVE_BACK ")"
+                  " s AS (UPDATE dead_letter_state AS s SET status = i.was, job = i.was_job,"
+                  "  came_back_at = i.was_came_back_at, status_at = now()" STATES_OF_ITEMS
+                  " AND EXISTS (SELECT FROM j))"
                   " SELECT count(*) FROM j",
                   1, values, err);
 }

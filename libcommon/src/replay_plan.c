@@ -104,46 +104,27 @@ static int pick(struct rp_db *db, const struct rp_replay_request *r, struct rp_e
 }
 
 /* Whoever inserts or changes the state of a dead letter first has it. One who comes second waits
- * for the first one's end, and then finds another status_at than it picked, or, if both began in
- * the same microsecond, one replay more. In the order of the keys, so that two plans do not wait
- * for each other. `*gaps`: somebody else got some of them. */
-static int claim_items(struct rp_db *db, const char *job, bool *gaps, struct rp_error *err)
-{
-    const char *values[] = {job};
-    PGresult *result;
-    if (rp_db_query(
-            db,
-            "WITH claimed AS ("
-            "INSERT INTO dead_letter_state AS s (dead_at, id, status, status_at, job, n,"
-            " replays, task_type, reason, category, fingerprint)"
-            " SELECT dead_at, id, 'replayed', coalesce(status_at, now()), $1, place - 1,"
-            " replays + 1, task_type, reason, category, fingerprint FROM picked"
-            " ORDER BY dead_at, id ON CONFLICT (dead_at, id) DO UPDATE SET"
-            " status = 'replayed', status_at = now(), job = EXCLUDED.job, n = EXCLUDED.n,"
-            " replays = EXCLUDED.replays, came_back_at = NULL"
-            " WHERE s.status_at = EXCLUDED.status_at AND s.replays = EXCLUDED.replays - 1"
-            " RETURNING s.dead_at, s.id),"
-            " item AS (INSERT INTO replay_item (job, n, dead_at, id, task_id, size, was,"
-            " was_job, was_came_back_at, task_type, reason, category, fingerprint) SELECT $1,"
-            " row_number() OVER (ORDER BY p.place) - 1, p.dead_at, p.id, p.task_id,"
-            " p.size, p.status, p.job, p.came_back_at, p.task_type, p.reason, p.category,"
-            " p.fingerprint FROM claimed JOIN picked AS p USING (dead_at, id) RETURNING 1)"
-            " SELECT (SELECT count(*) FROM item) < (SELECT count(*) FROM picked)",
-            1, values, &result, err) != 0)
-        return -1;
-    *gaps = PQgetvalue(result, 0, 0)[0] == 't';
-    PQclear(result);
-    return 0;
-}
-
-/* The states have the numbers that were meant for them; the items behind a gap have smaller ones.
- */
-static int close_gaps(struct rp_db *db, const char *job, struct rp_error *err)
+ * for the first one's end, and then finds another status_at than it picked. In the order of the
+ * keys, so that two plans do not wait for each other. */
+static int claim_items(struct rp_db *db, const char *job, struct rp_error *err)
 {
     const char *values[] = {job};
     return rp_db_query(db,
-                       "UPDATE dead_letter_state AS s SET n = i.n FROM replay_item AS i"
-                       " WHERE i.job = $1 AND s.dead_at = i.dead_at AND s.id = i.id AND s.n <> i.n",
+                       "WITH claimed AS ("
+                       "INSERT INTO dead_letter_state AS s (dead_at, id, status, status_at, job,"
+                       " replays, task_type, reason, category, fingerprint)"
+                       " SELECT dead_at, id, 'replaying', coalesce(status_at, now()), $1,"
+                       " replays, task_type, reason, category, fingerprint FROM picked"
+                       " ORDER BY dead_at, id ON CONFLICT (dead_at, id) DO UPDATE SET"
+                       " status = 'replaying', status_at = now(), job = EXCLUDED.job,"
+                       " came_back_at = NULL WHERE s.status <> 'replaying'"
+                       "  AND s.status_at = EXCLUDED.status_at"
+                       " RETURNING s.dead_at, s.id)"
+                       " INSERT INTO replay_item (job, n, dead_at, id, task_id, size, was, was_job,"
+                       " was_came_back_at) SELECT $1,"
+                       " row_number() OVER (ORDER BY p.place) - 1, p.dead_at, p.id, p.task_id,"
+                       " p.size, p.status, p.job, p.came_back_at FROM claimed JOIN picked AS p "
+                       "USING (dead_at, id)",
                        1, values, NULL, err);
 }
 
@@ -217,11 +198,10 @@ static int finish_plan(struct rp_db *db, const struct rp_replay_request *r, cons
 static int plan_once(struct rp_db *db, const struct rp_replay_request *r,
                      char job[RP_REPLAY_ID_SIZE], int64_t *out_total, struct rp_error *err)
 {
-    bool gaps;
     if (new_id(job, err) != 0 || rp_db_script(db, "BEGIN", err) != 0 ||
         insert_job(db, r, job, err) != 0 ||
         rp_db_script(db, "SELECT dead_letter_keep()", err) != 0 || pick(db, r, err) != 0 ||
-        claim_items(db, job, &gaps, err) != 0 || (gaps && close_gaps(db, job, err) != 0))
+        claim_items(db, job, err) != 0)
         return -1;
     return finish_plan(db, r, job, out_total, err);
 }

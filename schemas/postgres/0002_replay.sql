@@ -22,17 +22,13 @@ CREATE TABLE error_group (
 );
 
 -- What was done to a dead letter. There is no row until something is: no row is status `dead`.
--- A replay writes `replayed` and its item's number when it claims a letter. As long as the job is
--- under way and has not marked that number, this means `replaying` (dead_letter_status): so a mark
--- is one number of the job's, and no row is written a second time. `replays` is as when it is sent.
 -- The last four columns are copies, for counting.
 CREATE TABLE dead_letter_state (
     dead_at      timestamptz NOT NULL,
     id           bigint NOT NULL,
-    status       text NOT NULL CHECK (status IN ('dead', 'replayed', 'discarded')),
+    status       text NOT NULL CHECK (status IN ('dead', 'replaying', 'replayed', 'discarded')),
     status_at    timestamptz NOT NULL DEFAULT now(),
     job          text,
-    n            bigint,    -- of the job's item
     replays      integer NOT NULL DEFAULT 0,
     came_back_at timestamptz,
     task_type    text,
@@ -43,6 +39,27 @@ CREATE TABLE dead_letter_state (
 ) PARTITION BY RANGE (dead_at);
 CREATE INDEX dead_letter_state_status ON dead_letter_state (status, dead_at);
 CREATE INDEX dead_letter_state_job ON dead_letter_state (job) WHERE job IS NOT NULL;
+
+-- Dead letters with their status: what all questions are put to. A question that asks for a status
+-- other than `dead` asks for it in `state_status` as well, which is null where nothing was done:
+-- then the few rows of dead_letter_state are looked through, and not all dead letters.
+CREATE VIEW archive AS
+    SELECT d.*, coalesce(s.status, 'dead') AS status, s.status_at, s.job,
+           coalesce(s.replays, 0) AS replays, s.came_back_at, s.status AS state_status
+      FROM dead_letter AS d
+      LEFT JOIN dead_letter_state AS s ON s.dead_at = d.dead_at AND s.id = d.id;
+
+-- The same of a time alone. PostgreSQL does not see by itself that the states are of that time too,
+-- and reads all there are.
+CREATE FUNCTION archive_between(low timestamptz, high timestamptz) RETURNS SETOF archive
+LANGUAGE sql STABLE AS $$
+    SELECT d.*, coalesce(s.status, 'dead'), s.status_at, s.job, coalesce(s.replays, 0),
+           s.came_back_at, s.status
+      FROM dead_letter AS d
+      LEFT JOIN dead_letter_state AS s
+        ON s.dead_at = d.dead_at AND s.id = d.id AND s.dead_at >= low AND s.dead_at < high
+     WHERE d.dead_at >= low AND d.dead_at < high
+$$;
 
 -- How many dead letters there are, by the hour. Each change appends what it adds and takes away, so
 -- nobody waits for anybody; the truth is the sum of n (and of came_back) over whatever is asked.
@@ -92,7 +109,7 @@ CREATE TABLE replay_job (
                  ('planned', 'running', 'paused', 'done', 'cancelled', 'stopped', 'failed')),
     rate         double precision,             -- tasks a second; null: no limit
     total        bigint NOT NULL DEFAULT 0,
-    marked       bigint NOT NULL DEFAULT 0,    -- items below it are replayed, or refused
+    marked       bigint NOT NULL DEFAULT 0,    -- items below it are marked in dead_letter_state
     refused      bigint NOT NULL DEFAULT 0,
     detached     boolean NOT NULL DEFAULT false,
     runner       text,
@@ -106,7 +123,7 @@ CREATE TABLE replay_job (
 CREATE INDEX replay_job_open ON replay_job (state)
     WHERE state NOT IN ('done', 'cancelled', 'stopped', 'failed');
 
--- The dead letters of a job, in its order. The last four columns are copies, for counting.
+-- The dead letters of a job, in its order.
 CREATE TABLE replay_item (
     job     text NOT NULL REFERENCES replay_job ON DELETE CASCADE,
     n       bigint NOT NULL,
@@ -119,56 +136,9 @@ CREATE TABLE replay_item (
     was_came_back_at timestamptz,
     refused text,   -- why it was not sent; null: it was, or is to be
     edited  jsonb,
-    counted boolean NOT NULL DEFAULT true,   -- false: it went before it was marked
-    task_type   text,
-    reason      text NOT NULL,
-    category    text,
-    fingerprint bigint NOT NULL,
     PRIMARY KEY (job, n)
 );
 CREATE INDEX replay_item_task ON replay_item (job, task_id);
-
--- Jobs that are under way, and how far.
-CREATE VIEW replay_open AS SELECT job, marked FROM replay_job WHERE finished_at IS NULL;
-
--- States as they are now; state_status is what is stored, which indexes know.
-CREATE VIEW dead_letter_status AS
-    SELECT s.dead_at, s.id, CASE WHEN j.job IS NULL THEN s.status ELSE 'replaying' END AS status,
-           s.status_at, s.job, s.replays - (j.job IS NOT NULL)::integer AS replays, s.came_back_at,
-           s.task_type, s.reason, s.category, s.fingerprint, s.status AS state_status
-      FROM dead_letter_state AS s
-      LEFT JOIN replay_open AS j ON j.job = s.job AND s.n >= j.marked;
-
--- The dead letters that are being replayed, by way of the jobs, which are few.
-CREATE VIEW dead_letter_replaying AS
-    SELECT s.dead_at, s.id
-      FROM replay_open AS j JOIN dead_letter_state AS s ON s.job = j.job AND s.n >= j.marked;
-
--- Dead letters with their status: what all questions are put to. A question that asks for a status
--- other than `dead` asks for it in `state_status` as well, which is null where nothing was done, and
--- `replayed` for one that is being replayed: then the few rows of dead_letter_state are looked
--- through, and not all dead letters.
-CREATE VIEW archive AS
-    SELECT d.*, CASE WHEN j.job IS NULL THEN coalesce(s.status, 'dead') ELSE 'replaying' END AS status,
-           s.status_at, s.job, coalesce(s.replays, 0) - (j.job IS NOT NULL)::integer AS replays,
-           s.came_back_at, s.status AS state_status
-      FROM dead_letter AS d
-      LEFT JOIN dead_letter_state AS s ON s.dead_at = d.dead_at AND s.id = d.id
-      LEFT JOIN replay_open AS j ON j.job = s.job AND s.n >= j.marked;
-
--- The same of a time alone. PostgreSQL does not see by itself that the states are of that time too,
--- and reads all there are.
-CREATE FUNCTION archive_between(low timestamptz, high timestamptz) RETURNS SETOF archive
-LANGUAGE sql STABLE AS $$
-    SELECT d.*, CASE WHEN j.job IS NULL THEN coalesce(s.status, 'dead') ELSE 'replaying' END,
-           s.status_at, s.job, coalesce(s.replays, 0) - (j.job IS NOT NULL)::integer,
-           s.came_back_at, s.status
-      FROM dead_letter AS d
-      LEFT JOIN dead_letter_state AS s
-        ON s.dead_at = d.dead_at AND s.id = d.id AND s.dead_at >= low AND s.dead_at < high
-      LEFT JOIN replay_open AS j ON j.job = s.job AND s.n >= j.marked
-     WHERE d.dead_at >= low AND d.dead_at < high
-$$;
 
 -- How many replays led to the dead letter that came back from one of (at, origin): 1, or more where
 -- that one had come back itself. Counts to `most`.
@@ -199,13 +169,11 @@ $$;
 
 CREATE FUNCTION dead_letter_hour(at timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT date_bin('1 hour', at, timestamptz '2000-01-01 00:00Z')
+    SELECT date_trunc('hour', at, 'UTC')
 $$;
 
--- Counting: a letter counts as `dead` while it is there, a row of its state moves it from `dead`
--- to the status that the row says, and a job's mark moves its items from `replaying` to `replayed`.
--- So what comes and goes first makes no difference to the sum. One that comes back before it is
--- marked has come back of `replayed`: the mark need not know.
+-- Counting: a letter counts as `dead` while it is there, and a row of its state moves it from `dead`
+-- to the status that the row says. So what comes and goes first makes no difference to the sum.
 CREATE FUNCTION dead_letter_added() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO dead_letter_count
@@ -237,30 +205,20 @@ BEGIN
     INSERT INTO dead_letter_count
     SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, c.status, sum(c.n),
            sum(c.came_back), min(dead_at), max(dead_at)
-      FROM added AS s LEFT JOIN replay_open AS j ON j.job = s.job AND s.n >= j.marked,
-           LATERAL (VALUES ('dead', -1, 0),
-           (CASE WHEN j.job IS NULL THEN s.status ELSE 'replaying' END, 1, 0),
-           (s.status, 0, (s.came_back_at IS NOT NULL)::integer)) AS c (status, n, came_back)
+      FROM added AS s, LATERAL (VALUES ('dead', -1, 0),
+           (s.status, 1, (s.came_back_at IS NOT NULL)::integer)) AS c (status, n, came_back)
      GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(c.n) <> 0 OR sum(c.came_back) <> 0;
     RETURN NULL;
 END
 $$;
 
--- No mark moves one that is counted no more. Who deletes it passes over that it is being replayed.
 CREATE FUNCTION dead_letter_state_gone() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM gone AS s JOIN replay_open AS j ON j.job = s.job AND s.n >= j.marked) THEN
-        UPDATE replay_item AS i SET counted = false
-          FROM gone AS s JOIN replay_open AS j ON j.job = s.job AND s.n >= j.marked
-         WHERE i.job = s.job AND i.n = s.n;
-    END IF;
     INSERT INTO dead_letter_count
     SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, c.status, sum(c.n),
            sum(c.came_back), min(dead_at), max(dead_at)
-      FROM gone AS s LEFT JOIN replay_open AS j ON j.job = s.job AND s.n >= j.marked,
-           LATERAL (VALUES ('dead', 1, 0),
-           (CASE WHEN j.job IS NULL THEN s.status ELSE 'replaying' END, -1, 0),
-           (s.status, 0, -(s.came_back_at IS NOT NULL)::integer)) AS c (status, n, came_back)
+      FROM gone AS s, LATERAL (VALUES ('dead', 1, 0),
+           (s.status, -1, -(s.came_back_at IS NOT NULL)::integer)) AS c (status, n, came_back)
      GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(c.n) <> 0 OR sum(c.came_back) <> 0;
     RETURN NULL;
 END
@@ -269,13 +227,11 @@ $$;
 CREATE FUNCTION dead_letter_state_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO dead_letter_count
-    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, c.status, sum(c.n),
-           sum(c.came_back), min(dead_at), max(dead_at)
-      FROM (SELECT *, -1 AS sign FROM gone UNION ALL SELECT *, 1 AS sign FROM added) AS s
-      LEFT JOIN replay_open AS j ON j.job = s.job AND s.n >= j.marked,
-           LATERAL (VALUES (CASE WHEN j.job IS NULL THEN s.status ELSE 'replaying' END, s.sign, 0),
-           (s.status, 0, s.sign * (s.came_back_at IS NOT NULL)::integer)) AS c (status, n, came_back)
-     GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(c.n) <> 0 OR sum(c.came_back) <> 0;
+    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, status, sum(n),
+           sum(n * came), min(dead_at), max(dead_at)
+      FROM (SELECT *, -1 AS n FROM gone UNION ALL SELECT *, 1 AS n FROM added) AS s,
+           LATERAL (VALUES ((s.came_back_at IS NOT NULL)::integer)) AS c (came)
+     GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(n) <> 0 OR sum(n * came) <> 0;
     RETURN NULL;
 END
 $$;
@@ -352,12 +308,9 @@ BEGIN
     LOCK TABLE ONLY dead_letter, ONLY dead_letter_state IN SHARE MODE;
     DELETE FROM dead_letter_count WHERE hour >= low AND hour < high;
     INSERT INTO dead_letter_count
-    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, c.status, sum(c.n),
-           sum(c.came_back), min(dead_at), max(dead_at), true
-      FROM archive AS a, LATERAL (VALUES (a.status, 1, 0),
-           (coalesce(a.state_status, 'dead'), 0, (a.came_back_at IS NOT NULL)::integer)) AS c (status, n, came_back)
-     WHERE dead_at >= low AND dead_at < high
-     GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(c.n) <> 0 OR sum(c.came_back) <> 0;
+    SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, status, count(*),
+           count(came_back_at), min(dead_at), max(dead_at), true
+      FROM archive WHERE dead_at >= low AND dead_at < high GROUP BY 1, 2, 3, 4, 5, 6;
 END
 $$;
 
@@ -409,8 +362,8 @@ BEGIN
     PERFORM dead_letter_take();
     PERFORM pg_advisory_xact_lock(hashtext('reprise: fold'));
     LOCK TABLE ONLY dead_letter, ONLY dead_letter_state IN ACCESS EXCLUSIVE MODE;
-    SELECT count(*) INTO replaying FROM dead_letter_replaying AS r
-     WHERE r.dead_at >= low AND r.dead_at < high;
+    SELECT count(*) INTO replaying FROM dead_letter_state AS s
+     WHERE s.status = 'replaying' AND s.dead_at >= low AND s.dead_at < high;
     IF replaying > 0 AND NOT even_replaying THEN
         RETURN -1;
     END IF;
@@ -418,10 +371,6 @@ BEGIN
      WHERE c.hour >= low AND c.hour < high;
     IF n <> expected THEN
         RETURN -2;
-    END IF;
-    IF replaying > 0 THEN
-        UPDATE replay_item AS i SET counted = false FROM replay_open AS j
-         WHERE i.job = j.job AND i.dead_at >= low AND i.dead_at < high;
     END IF;
     EXECUTE format('DROP TABLE %I, %I', 'dead_letter' || suffix, 'dead_letter_state' || suffix);
     DELETE FROM dead_letter_count AS c WHERE c.hour >= low AND c.hour < high;

@@ -82,9 +82,10 @@ static int query_int(const struct day *d, const char *sql, int n, const char *co
 /* Looked at before an export is made in vain. */
 static int is_held(const struct day *d, bool *held, struct rp_error *err)
 {
-    static const char sql[] = "SELECT (now() < to_timestamp($2::bigint / 1000) AND EXISTS"
-                              " (SELECT FROM dead_letter_replaying WHERE dead_at >= $1::timestamptz"
-                              " AND dead_at < $1::timestamptz + interval '1 day'))::int";
+    static const char sql[] =
+        "SELECT (now() < to_timestamp($2::bigint / 1000) AND EXISTS (SELECT FROM dead_letter_state"
+        " WHERE status = 'replaying' AND dead_at >= $1::timestamptz"
+        " AND dead_at < $1::timestamptz + interval '1 day'))::int";
     const char *values[] = {d->day, d->latest};
     int64_t answer;
     if (query_int(d, sql, 2, values, &answer, err) != 0)

@@ -10,12 +10,6 @@ import psycopg
 
 from pipeline import BUILD
 
-# A replay that rests, and has marked none of its items: those of number 0 are being replayed.
-UNDER_WAY = (
-    "insert into replay_job (job, created_by, reason, filter, state, total) values"
-    " ('under-way', 'ann', 'a test', 'all', 'paused', 1) on conflict do nothing"
-)
-
 
 def run_unit_tests(program, postgres):
     """Those of tests in C that want a database: theirs is empty."""

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 
-from archive_db import UNDER_WAY, ArchiveDb
+from archive_db import ArchiveDb
 from pipeline import BUILD
 
 EVIL = "\x1b[2J\x07\u009b31m\u202ered\nsecond"
@@ -31,16 +31,11 @@ class Dlq(ArchiveDb):
         return sorted(row["id"] for row in self.rows("list", "--limit", 100000, *arguments, code=code))
 
     def set_status(self, status, condition, more=""):
-        replaying = status == "replaying"
-        if replaying:
-            self.query(UNDER_WAY)
         self.query(
             "insert into dead_letter_state (dead_at, id, status, task_type, reason, category,"
-            " fingerprint, replays, job, n, came_back_at) select dead_at, id, %s, task_type, reason,"
-            f" category, fingerprint, 1, %s, %s::bigint, {more or 'null'} from dead_letter as d"
-            f" where {condition.replace('%', '%%')}",
-            "replayed" if replaying else status, "under-way" if replaying else "job-1",
-            0 if replaying else None,
+            " fingerprint, replays, job, came_back_at) select dead_at, id, %s, task_type, reason,"
+            f" category, fingerprint, 1, 'job-1', {more or 'null'} from dead_letter as d"
+            f" where {condition.replace('%', '%%')}", status,
         )  # fmt: skip
 
     def start(self, *arguments, **options):

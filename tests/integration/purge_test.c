@@ -35,18 +35,6 @@ static void run(const char *sql)
     run_on(db, sql);
 }
 
-/* They are claimed by a job that has marked nothing. */
-static void replay(const char *which)
-{
-    char sql[400];
-    (void)snprintf(sql, sizeof sql,
-                   "INSERT INTO dead_letter_state (dead_at, id, status, job, n, reason, task_type,"
-                   " fingerprint) SELECT dead_at, id, 'replayed', 'job', 0, reason, task_type,"
-                   " fingerprint FROM dead_letter WHERE %s",
-                   which);
-    run(sql);
-}
-
 static void answers(const char *sql, const char *expected)
 {
     PGresult *result = NULL;
@@ -69,9 +57,9 @@ static int fill(void **state)
         " task_id, task_type, payload) SELECT '2026-11-21'::date + n * interval '1 s', 't', 0, n,"
         " 'EXHAUSTED', 'task-' || n, CASE WHEN n < 300 THEN 'a' ELSE 'b' END, '\\x00ff'"
         " FROM generate_series(0, 399) AS n");
-    run("INSERT INTO replay_job (job, created_by, reason, filter)"
-        " VALUES ('job', 'me', 'a test', 'all')");
-    replay("record_offset < 10");
+    run("INSERT INTO dead_letter_state (dead_at, id, status, reason, task_type, fingerprint)"
+        " SELECT dead_at, id, 'replaying', reason, task_type, fingerprint FROM dead_letter"
+        " WHERE record_offset < 10");
     rp_query_clear(&where);
     rp_query_add(&where, "(d.task_type = ");
     rp_query_param(&where, "a");
@@ -287,7 +275,9 @@ static bool others_go_on(void *opaque, const struct rp_purge_progress *progress)
 {
     (void)opaque;
     if (progress->done == 40) {
-        replay("record_offset = 299");
+        run("INSERT INTO dead_letter_state (dead_at, id, status, reason, task_type, fingerprint)"
+            " SELECT dead_at, id, 'replaying', reason, task_type, fingerprint FROM dead_letter"
+            " WHERE record_offset = 299");
         run("INSERT INTO dead_letter (dead_at, record_topic, record_partition, record_offset,"
             " reason, task_type) VALUES ('2026-11-21 12:00', 't', 0, 1000, 'OTHER', 'a')");
     }

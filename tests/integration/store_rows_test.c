@@ -177,11 +177,10 @@ static void begin_job(struct store *s)
         "INSERT INTO replay_job (job, created_by, reason, filter) VALUES ('261121-abcdef', 'me',"
         " 'a test', 'all');"
         "INSERT INTO dead_letter_state (dead_at, id, status, job, task_type, reason, category,"
-        " fingerprint, n) SELECT dead_at, id, 'replayed', '261121-abcdef', task_type, reason,"
-        " category, fingerprint, record_offset FROM dead_letter;"
-        "INSERT INTO replay_item (job, n, dead_at, id, task_id, reason, fingerprint) SELECT"
-        " '261121-abcdef', record_offset, dead_at, id, task_id, reason, fingerprint FROM "
-        "dead_letter";
+        " fingerprint) SELECT dead_at, id, 'replaying', '261121-abcdef', task_type, reason,"
+        " category, fingerprint FROM dead_letter;"
+        "INSERT INTO replay_item (job, n, dead_at, id, task_id) SELECT '261121-abcdef',"
+        " record_offset, dead_at, id, task_id FROM dead_letter";
     if (rp_db_script(store_db(s), job, &err) != 0)
         fail_msg("%s", err.text);
 }

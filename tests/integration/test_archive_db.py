@@ -60,8 +60,7 @@ def test_purge_and_export(postgres):
     run_unit_tests("purge_test", postgres)
 
 
-STATE = "dead_at, id, status, job, n, task_type, reason, category, fingerprint"
-CHUNK = 1000  # item numbers of a claim, more than it ever has
+STATE = "dead_at, id, status, job, task_type, reason, category, fingerprint"
 
 
 def claim(connection, rng, job):
@@ -69,61 +68,25 @@ def claim(connection, rng, job):
     with connection.transaction():
         connection.execute("select dead_letter_keep()")
         connection.execute(
-            "insert into replay_job as j (job, created_by, reason, filter, total) values (%s, 'me',"
-            " 'a test', 'all', %s) on conflict (job) do update set total = j.total + excluded.total",
-            (job, CHUNK),
-        )
-        connection.execute(
-            f"with claimed as (insert into dead_letter_state ({STATE})"
-            " select dead_at, id, 'replayed', %s, (select total from replay_job where job = %s)"
-            "  - row_number() over (order by dead_at, id), task_type, reason, category, fingerprint"
+            f"insert into dead_letter_state ({STATE})"
+            " select dead_at, id, 'replaying', %s, task_type, reason, category, fingerprint"
             " from archive where status = 'dead' and id %% 17 = %s order by dead_at, id"
-            " on conflict (dead_at, id) do update set status = 'replayed', job = excluded.job,"
-            "  n = excluded.n where dead_letter_state.status = 'dead'"
-            " returning job, n, dead_at, id, task_type, reason, category, fingerprint)"
-            " insert into replay_item (job, n, dead_at, id, task_type, reason, category, fingerprint)"
-            " select * from claimed",
-            (job, job, rng.randrange(17)),
+            " on conflict (dead_at, id) do update set status = 'replaying', job = excluded.job"
+            " where dead_letter_state.status = 'dead'",
+            (job, rng.randrange(17)),
         )
 
 
-def mark(connection, rng, job):
-    """What was sent is marked: the counts move, and nothing else is written."""
-    with connection.transaction():
-        connection.execute("lock table dead_letter_state in row exclusive mode")
-        connection.execute("select from replay_job where job = %s for update", (job,))
-        connection.execute(
-            "with j as (update replay_job set marked = marked + %(chunk)s where job = %(job)s"
-            " and marked < total returning marked) insert into dead_letter_count"
-            " select dead_letter_hour(dead_at), task_type, reason, category, fingerprint, status,"
-            " sign * count(*), 0, min(dead_at), max(dead_at) from replay_item,"
-            " (values ('replaying', -1), ('replayed', 1)) as c (status, sign) where job = %(job)s"
-            " and counted"
-            " and n >= (select marked from j) - %(chunk)s and n < (select marked from j)"
-            " group by 1, 2, 3, 4, 5, status, sign",
-            {"job": job, "chunk": CHUNK},
-        )
-
-
-def give_back(connection, rng, job):
+def settle(connection, rng, job):
+    """What a job has claimed is marked, given back, or comes back dead."""
+    new = rng.choice(["replayed", "dead"])
     connection.execute(
-        "with j as (select * from replay_job where job = %s for update), mine as (delete from"
-        " replay_item as i using j where i.job = j.job and i.n >= j.marked and i.id %% 3 = %s"
-        " returning i.dead_at, i.id), locked as (select s.dead_at, s.id from dead_letter_state as s"
-        " join mine using (dead_at, id) order by 1, 2 for update of s)"
-        " update dead_letter_state as s set status = 'dead', job = null, n = null from locked as l"
-        " where l.dead_at = s.dead_at and l.id = s.id",
-        (job, rng.randrange(3)),
-    )
-
-
-def come_back(connection, rng, job):
-    connection.execute(
-        "with mine as (select s.dead_at, s.id from dead_letter_state as s join replay_job as j"
-        " on j.job = s.job and s.n < j.marked where s.job = %s and s.id %% 3 = %s"
-        " order by 1, 2 for update of s) update dead_letter_state as s set came_back_at = now()"
-        " from mine where mine.dead_at = s.dead_at and mine.id = s.id",
-        (job, rng.randrange(3)),
+        "with mine as (select dead_at, id from dead_letter_state where job = %s and"
+        " status = 'replaying' and id %% 3 = %s order by dead_at, id for update)"
+        " update dead_letter_state as s set status = %s, replays = replays + 1,"
+        " came_back_at = case when s.id %% 2 = 0 then now() end from mine"
+        " where mine.dead_at = s.dead_at and mine.id = s.id",
+        (job, rng.randrange(3), new),
     )
 
 
@@ -132,7 +95,7 @@ def discard(connection, rng, job):
         connection.execute("select dead_letter_keep()")
         connection.execute(
             f"insert into dead_letter_state ({STATE})"
-            " select dead_at, id, 'discarded', null, null, task_type, reason, category, fingerprint"
+            " select dead_at, id, 'discarded', null, task_type, reason, category, fingerprint"
             " from archive where status = 'dead' and id %% 31 = %s order by dead_at, id"
             " on conflict (dead_at, id) do update set status = 'discarded'"
             " where dead_letter_state.status = 'dead'",
@@ -175,8 +138,7 @@ def test_counts_are_right_whatever_is_done_at_once(db, rng):
             (rng.choice(days[:2]), rng.random() < 0.2),
         )
 
-    actions = [insert, insert, claim, claim, mark, mark, give_back, come_back, discard, purge, fold]
-    actions.append(drop)
+    actions = [insert, insert, claim, claim, settle, settle, discard, purge, fold, drop]
 
     def work(seed):
         rng = random.Random(seed)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from archive_db import UNDER_WAY, ArchiveDb
+from archive_db import ArchiveDb
 from crash_points import crash_points
 from pipeline import wait_for
 
@@ -48,24 +48,13 @@ class Keeper:
     def rows(self):
         return self.query("select count(*) from dead_letter")[0][0]
 
-    def discard(self, day, count):
+    def status(self, day, status, count):
         self.query(
             "insert into dead_letter_state (dead_at, id, status, task_type, reason, category,"
-            " fingerprint) select dead_at, id, 'discarded', task_type, reason, category, fingerprint"
+            " fingerprint) select dead_at, id, %s, task_type, reason, category, fingerprint"
             " from dead_letter where dead_at >= %s::date and dead_at < %s::date + 1"
             " order by dead_at limit %s",
-            day, day, count,
-        )  # fmt: skip
-
-    def replay(self, day, count, more="true"):
-        """A job that is under way has claimed them."""
-        self.query(UNDER_WAY)
-        self.query(
-            "insert into dead_letter_state (dead_at, id, status, job, n, task_type, reason, category,"
-            " fingerprint) select dead_at, id, 'replayed', 'under-way', 0, task_type, reason, category,"
-            " fingerprint from dead_letter where dead_at >= %s::date and dead_at < %s::date + 1"
-            f" and {more} order by dead_at limit %s",
-            day, day, count,
+            status, day, day, count,
         )  # fmt: skip
 
 
@@ -83,7 +72,7 @@ def new_keeper(new_pipeline, tmp_path):
 def test_statistics_and_the_backlog(new_keeper):
     keeper = new_keeper(archiver={"statistics": "1s"})
     day = keeper.add(3, 600, types=2)
-    keeper.discard(day, 50)
+    keeper.status(day, "discarded", 50)
     services = keeper.pipeline.start("archiver", count=2)
     wait_for(lambda: len(keeper.query("select distinct at from dead_letter_stat")) >= 3, "statistics")
     sums = "sum(dead)::int, sum(replaying)::int, sum(replayed)::int, sum(discarded)::int"
@@ -117,7 +106,12 @@ def test_a_type_is_kept_for_less_and_exported_before(new_keeper):
     old = keeper.add(12, 2400, types=4)
     keeper.add(8, 1200, types=4)
     keeper.add(3, 400, types=4)
-    keeper.replay(old, 10, "task_type = 'type-1'")
+    keeper.query(
+        "insert into dead_letter_state (dead_at, id, status, task_type, reason, category, fingerprint)"
+        " select dead_at, id, 'replaying', task_type, reason, category, fingerprint from dead_letter"
+        " where task_type = 'type-1' and dead_at >= %s::date and dead_at < %s::date + 1 limit 10",
+        old, old,
+    )  # fmt: skip
     keeper.start()
     wait_for(lambda: keeper.rows() == 4000 - 590 - 300 - 600, "what is too old to go")
     left = keeper.query("select task_type, count(*) from dead_letter group by 1 order by 1")
@@ -174,8 +168,7 @@ def test_old_replay_jobs_go_once_they_are_finished(new_keeper):
         " select job, now() - interval '50 days', 'ann', 'a test', 'all', state,"
         "  now() - days * interval '1 day' from (values ('old', 'done', 31), ('young', 'cancelled', 29),"
         "  ('open', 'paused', null), ('lost', 'failed', null)) as j (job, state, days);"
-        "insert into replay_item (job, n, dead_at, id, reason, fingerprint)"
-        " select job, n, now(), n, 'EXHAUSTED', 0"
+        "insert into replay_item (job, n, dead_at, id) select job, n, now(), n"
         " from replay_job, generate_series(1, 12000) as n"
     )
     keeper.start()
@@ -220,15 +213,14 @@ def test_a_day_waits_for_its_replays_but_not_for_ever(new_keeper):
     keeper = new_keeper(export=False)
     held, overdue = keeper.add(33, 100), keeper.add(45, 100)
     for day in (held, overdue):
-        keeper.replay(day, 7)
+        keeper.status(day, "replaying", 7)
     service = keeper.start()
     wait_for(lambda: keeper.rows() == 100, "the older day to go")
     wait_for(lambda: f"day-held day={held}" in service.log.read_text(), "the other to be held")
     assert keeper.query("select detail from audit") == [
         ({"day": str(overdue), "rows": 100, "replaying": 7},)
     ]
-    keeper.query("update replay_job set marked = 1")
-    keeper.query("select dead_letter_recount(%s)", held)
+    keeper.query("update dead_letter_state set status = 'replayed'")
     service.stop()
     service.start().wait_ready()
     wait_for(lambda: keeper.rows() == 0, "the day to go once nothing of it is replayed")
