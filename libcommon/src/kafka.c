@@ -40,8 +40,8 @@ static const struct rp_property producer_defaults[] = {
     /* With the default of 100 ms, a transaction that begins while the one before is still being
      * completed waits out a whole back-off. It mostly takes less than this, the least there is. */
     {"retry.backoff.ms", "1"},
-    /* How long a worker that died holds up the readers of what it had not committed. It must be long
-     * enough to ask for a commit again once a broker's death was noticed (9 s by default): a
+    /* How long a worker that died holds up the readers of what it had not committed. It must be
+     * long enough to ask for a commit again once a broker's death was noticed (9 s by default): a
      * coordinator that is killed and back before that may complete the commit in some partitions by
      * what no other broker has, and then be deposed; what is left must not be aborted meanwhile. */
     {"transaction.timeout.ms", "30000"},
@@ -65,10 +65,19 @@ int rp_kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value
     return 0;
 }
 
+/* librdkafka's other names for what has a default of ours. */
+static const char *alias_of(const char *name)
+{
+    return strcmp(name, "message.timeout.ms") == 0 ? "delivery.timeout.ms"
+           : strcmp(name, "linger.ms") == 0        ? "queue.buffering.max.ms"
+                                                   : name;
+}
+
 static bool is_stated(const struct rp_properties *list, const char *name)
 {
     for (size_t i = 0; i < list->n; i++)
-        if (strcmp(list->items[i].name, name) == 0)
+        if (strcmp(list->items[i].name, name) == 0 ||
+            strcmp(list->items[i].name, alias_of(name)) == 0)
             return true;
     return false;
 }

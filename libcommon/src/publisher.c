@@ -17,7 +17,6 @@
 #define TOPIC_MAX    249
 #define OPEN_MS      10000
 #define CALL_MS      20000
-#define DELIVERY_MS  "15000" /* shorter than a call */
 #define MAX_FAILURES 1024u
 #define ID_MAX       500
 
@@ -132,15 +131,18 @@ static void destroy_producers(struct rp_publisher *p)
 /* The brokers know the transactions of one producer apart by its epoch alone, which stays the same
  * from one to the next: a late copy of a commit would commit what there is of the next one. So a
  * producer with such a copy under way begins no other; the epoch of a new one fences it. */
-static void end_transaction(struct rp_publisher *p)
+static void renew_if_unanswered(struct rp_publisher *p)
+{
+    if (!atomic_load(&p->unanswered))
+        return;
+    rp_log(RP_LOG_INFO, "producer-made-anew",
+           rp_f_str("error", "a request of its last transaction was not answered"));
+    destroy_producers(p);
+}
+
+static void take_turns(struct rp_publisher *p)
 {
     rd_kafka_t *rk = p->rk;
-    if (atomic_load(&p->unanswered)) {
-        rp_log(RP_LOG_INFO, "producer-made-anew",
-               rp_f_str("error", "a request of its last transaction was not answered"));
-        destroy_producers(p);
-        return;
-    }
     p->rk = p->next;
     p->next = rk;
 }
@@ -166,17 +168,22 @@ void rp_publisher_free(struct rp_publisher *p)
     free(p);
 }
 
-/* Else a record's delivery would take as long as its transaction may, and end after our patience:
- * it would not be told which one it was. */
-static int limit_deliveries(struct rp_publisher *p, rd_kafka_conf_t *conf, struct rp_error *err)
+/* Shorter than a call of ours takes, so that a record that is not delivered is named, and a silent
+ * broker's successor asked. librdkafka would take as long for either as a transaction may. */
+static int limit_waits(struct rp_publisher *p, rd_kafka_conf_t *conf, struct rp_error *err)
 {
-    static const struct rp_property limit = {(char *)"message.timeout.ms", (char *)DELIVERY_MS};
+    static const struct rp_property waits[] = {
+        {(char *)"message.timeout.ms", (char *)"15000"},
+        {(char *)"socket.timeout.ms", (char *)"9000"},
+    };
     char text[24];
     size_t size = sizeof text;
     bool known = rd_kafka_conf_get(conf, "transaction.timeout.ms", text, &size) == RD_KAFKA_CONF_OK;
-    if (!p->transactional || !known || strtoll(text, NULL, 10) < strtoll(DELIVERY_MS, NULL, 10))
+    if (!p->transactional || !known || strtoll(text, NULL, 10) < CALL_MS)
         return 0;
-    return rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &limit, err);
+    return rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &waits[0], err) != 0
+               ? -1
+               : rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &waits[1], err);
 }
 
 static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, const char *id, struct rp_error *err)
@@ -189,7 +196,7 @@ static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, const char *id, st
     rd_kafka_conf_set_opaque(conf, p);
     (void)rd_kafka_conf_interceptor_add_on_new(conf, "reprise", heed_answers, p);
     if (rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &linger, err) == 0 &&
-        limit_deliveries(p, conf, err) == 0 && rp_kafka_conf_set(conf, "client.id", id, err) == 0 &&
+        limit_waits(p, conf, err) == 0 && rp_kafka_conf_set(conf, "client.id", id, err) == 0 &&
         (!p->transactional || rp_kafka_conf_set(conf, "transactional.id", id, err) == 0))
         return conf;
     rd_kafka_conf_destroy(conf);
@@ -552,7 +559,8 @@ enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *e
     RP_CRASH_POINT(commit_after);
     end_batch(p);
     if (error == NULL) {
-        end_transaction(p);
+        take_turns(p);
+        renew_if_unanswered(p);
         return RP_PUBLISHED;
     }
     (void)rp_kafka_fail_error(err, error, "commit transaction");
@@ -575,7 +583,7 @@ void rp_publisher_abort(struct rp_publisher *p)
     rd_kafka_error_t *error = rd_kafka_abort_transaction(p->rk, CALL_MS);
     RP_CRASH_POINT(abort_after);
     if (error == NULL && p->unacknowledged == 0) {
-        end_transaction(p);
+        renew_if_unanswered(p);
         return;
     }
     if (error != NULL) {
