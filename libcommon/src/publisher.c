@@ -2,8 +2,6 @@
 #include "publisher.h"
 
 #include <assert.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +9,13 @@
 #include "crash_point.h"
 #include "held.h"
 #include "log.h"
+#include "producer.h"
 #include "record_size.h"
 #include "rounds.h"
 
 #define TOPIC_MAX    249
-#define OPEN_MS      10000
-#define CALL_MS      20000
+#define CALL_MS      RP_PRODUCER_CALL_MS
 #define MAX_FAILURES 1024u
-#define ID_MAX       500
-
-/* The requests that brokers apply to whatever transaction is under way, by Kafka's protocol. */
-enum api { ADD_PARTITIONS = 24, ADD_OFFSETS = 25, END_TXN = 26, TXN_OFFSETS = 28 };
 
 struct rp_publisher {
     const struct rp_config *config;
@@ -75,27 +69,6 @@ static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *o
         p->purged++;
     else
         note_failure(p, tag, message->err);
-}
-
-/* librdkafka's threads call it. */
-static rd_kafka_resp_err_t heed_answer(rd_kafka_t *rk, int sockfd, const char *name, int32_t id,
-                                       int16_t api, int16_t version, int32_t number, size_t size,
-                                       int64_t rtt, rd_kafka_resp_err_t err, void *opaque)
-{
-    struct rp_publisher *p = opaque;
-    (void)rk, (void)sockfd, (void)name, (void)id, (void)version, (void)number, (void)size,
-        (void)rtt;
-    if (err != RD_KAFKA_RESP_ERR_NO_ERROR &&
-        (api == ADD_PARTITIONS || api == ADD_OFFSETS || api == END_TXN || api == TXN_OFFSETS))
-        atomic_store(&p->unanswered, true);
-    return RD_KAFKA_RESP_ERR_NO_ERROR;
-}
-
-static rd_kafka_resp_err_t heed_answers(rd_kafka_t *rk, const rd_kafka_conf_t *conf, void *opaque,
-                                        char *text, size_t size)
-{
-    (void)conf, (void)text, (void)size;
-    return rd_kafka_interceptor_add_on_response_received(rk, "reprise", heed_answer, opaque);
 }
 
 int rp_publisher_new(const struct rp_config *config, const char *id, const char *linger_ms,
@@ -168,41 +141,6 @@ void rp_publisher_free(struct rp_publisher *p)
     free(p);
 }
 
-/* Shorter than a call of ours takes, so that a record that is not delivered is named, and a silent
- * broker's successor asked. librdkafka would take as long for either as a transaction may. */
-static int limit_waits(struct rp_publisher *p, rd_kafka_conf_t *conf, struct rp_error *err)
-{
-    static const struct rp_property waits[] = {
-        {(char *)"message.timeout.ms", (char *)"15000"},
-        {(char *)"socket.timeout.ms", (char *)"9000"},
-    };
-    char text[24];
-    size_t size = sizeof text;
-    bool known = rd_kafka_conf_get(conf, "transaction.timeout.ms", text, &size) == RD_KAFKA_CONF_OK;
-    if (!p->transactional || !known || strtoll(text, NULL, 10) < CALL_MS)
-        return 0;
-    return rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &waits[0], err) != 0
-               ? -1
-               : rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &waits[1], err);
-}
-
-static rd_kafka_conf_t *producer_conf(struct rp_publisher *p, const char *id, struct rp_error *err)
-{
-    rd_kafka_conf_t *conf = rp_kafka_conf(p->config, RP_KAFKA_PRODUCER, err);
-    if (conf == NULL)
-        return NULL;
-    const struct rp_property linger = {(char *)"linger.ms", (char *)(uintptr_t)p->linger_ms};
-    rd_kafka_conf_set_dr_msg_cb(conf, delivered);
-    rd_kafka_conf_set_opaque(conf, p);
-    (void)rd_kafka_conf_interceptor_add_on_new(conf, "reprise", heed_answers, p);
-    if (rp_kafka_conf_default(conf, p->config, RP_KAFKA_PRODUCER, &linger, err) == 0 &&
-        limit_waits(p, conf, err) == 0 && rp_kafka_conf_set(conf, "client.id", id, err) == 0 &&
-        (!p->transactional || rp_kafka_conf_set(conf, "transactional.id", id, err) == 0))
-        return conf;
-    rd_kafka_conf_destroy(conf);
-    return NULL;
-}
-
 static int64_t batch_bytes(rd_kafka_t *rk)
 {
     char text[24];
@@ -212,35 +150,26 @@ static int64_t batch_bytes(rd_kafka_t *rk)
     return known ? strtoll(text, NULL, 10) : INT64_MAX;
 }
 
-static int make_producer(struct rp_publisher *p, const char *suffix, rd_kafka_t **out,
-                         struct rp_error *err)
-{
-    char id[ID_MAX];
-    (void)snprintf(id, sizeof id, "%s%s", p->id, suffix);
-    rd_kafka_conf_t *conf = producer_conf(p, id, err);
-    return conf == NULL ? -1 : rp_kafka_new(RD_KAFKA_PRODUCER, conf, out, err);
-}
-
-/* Ends what another one of the same id has under way. */
-static int fence(rd_kafka_t *rk, struct rp_error *err)
-{
-    RP_CRASH_POINT(init_before);
-    rd_kafka_error_t *error = rd_kafka_init_transactions(rk, OPEN_MS);
-    RP_CRASH_POINT(init_after);
-    return error == NULL ? 0 : rp_kafka_fail_error(err, error, "init transactions");
-}
-
 static int make_producers(struct rp_publisher *p, struct rp_error *err)
 {
-    if (make_producer(p, "", &p->rk, err) != 0)
+    const struct rp_producer_spec spec = {
+        .config = p->config,
+        .id = p->id,
+        .linger_ms = p->linger_ms,
+        .transactional = p->transactional,
+        .delivered = delivered,
+        .opaque = p,
+        .unanswered = &p->unanswered,
+    };
+    if (rp_producer_new(&spec, "", &p->rk, err) != 0)
         return -1;
     p->made++;
     atomic_store(&p->unanswered, false);
     p->batch_bytes = batch_bytes(p->rk);
     if (!p->transactional)
         return 0;
-    if (make_producer(p, "-next", &p->next, err) == 0 && fence(p->rk, err) == 0 &&
-        fence(p->next, err) == 0)
+    if (rp_producer_new(&spec, "-next", &p->next, err) == 0 && rp_producer_fence(p->rk, err) == 0 &&
+        rp_producer_fence(p->next, err) == 0)
         return 0;
     destroy_producers(p);
     return -1;
