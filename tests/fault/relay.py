@@ -211,6 +211,10 @@ class Relay:
         for link in links:
             self.loop.call_soon_threadsafe(link.close)
 
+    def close_deaf(self):
+        """Whose answer was lost sees it, and asks again."""
+        self.close([link for link in list(self.links) if link.deaf])
+
     def repeat(self, broker, request):
         """A copy that was under way for long arrives, on the connection that was given up meanwhile; its answer."""
         with socket.create_connection(("127.0.0.1", self.backends[broker]), 10) as late:
@@ -221,7 +225,7 @@ class Relay:
         """Nothing is cut, slow, lost or lain in wait for any more."""
         self.rules.clear()
         self.traps.clear()
-        self.close([link for link in list(self.links) if link.deaf])
+        self.close_deaf()
 
 
 def backends_of(text):

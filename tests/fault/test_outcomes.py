@@ -115,7 +115,7 @@ def repeat_commit(h, service):
     yield h.unless(first.done.is_set, 120)
     stop = lambda _: process.send_signal(signal.SIGSTOP)
     following = Trap(TXN_OFFSET_COMMIT, process.pid, stop, having=transaction_of(first.request))
-    h.relay.close([link for link in list(h.relay.links) if link.deaf])
+    h.relay.close_deaf()
     h.relay.traps.append(following)
     yield h.unless(following.done.is_set, 120)
     assert following.done.is_set(), "no transaction followed"
@@ -128,12 +128,12 @@ def repeat_commit(h, service):
     assert error in (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
 
 
-def first_of(h, name):
-    return next(s for s in h.pipeline.services if s.name == name)
+def services_of(h, name):
+    return [s for s in h.pipeline.services if s.name == name]
 
 
 def two_of(h, name):
-    return [s.process for s in h.pipeline.services if s.name == name]
+    return [s.process for s in services_of(h, name)]
 
 
 @pytest.mark.timeout(600)
@@ -158,4 +158,4 @@ def test_the_coordinators_broker_dies_in_mid_commit(harness):
 def test_a_commit_that_arrives_once_more_and_late(harness):
     """The brokers know transactions of one producer apart by nothing, so they would take it for the next one's."""
     h = harness
-    run(h, *[repeat_commit(h, service) for service in (first_of(h, "router"), first_of(h, "delayer"))])
+    run(h, *[repeat_commit(h, services_of(h, name)[0]) for name in ("router", "delayer")])
