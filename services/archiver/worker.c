@@ -361,6 +361,11 @@ static int run(struct worker *w, struct rp_error *err)
     return 0;
 }
 
+/* What is fetched ahead lasts for less than the default of a second. */
+static const struct rp_property consumer_defaults[] = {
+    {"fetch.queue.backoff.ms", "20"},
+};
+
 static int init(struct worker *w, struct rp_error *err)
 {
     const struct rp_config *config = w->service->config;
@@ -386,6 +391,8 @@ static int init(struct worker *w, struct rp_error *err)
         .topics = &config->topics.dead_letter,
         .n_topics = 1,
         .eof = true,
+        .defaults = consumer_defaults,
+        .n_defaults = sizeof consumer_defaults / sizeof *consumer_defaults,
     };
     return rp_consumer_new(config, &member, &callbacks, &w->consumer, err);
 }
