@@ -142,14 +142,16 @@ static int refuse(void *opaque, const char *json, struct rp_error *err)
 /* Readiness */
 
 /* A job's statements look their rows up by key. By the archive's statistics the planner would read
- * through all states there are for some thousands of them, at every mark again. */
+ * through all states there are for some thousands of them, at every mark again, or for each of
+ * them; what is left to it can do neither: a bitmap scan needs a key. */
 static int open_db(struct runner *r, struct rp_error *err)
 {
     if (rp_db_open(r->run->config->postgres.dsn, "reprise replay", TIMEOUT_MS, &r->db, err) != 0)
         return -1;
     return rp_db_script(r->db,
                         "SET enable_hashjoin = off; SET enable_mergejoin = off;"
-                        " SET enable_seqscan = off; SET enable_material = off",
+                        " SET enable_seqscan = off; SET enable_material = off;"
+                        " SET enable_indexscan = off; SET enable_indexonlyscan = off",
                         err);
 }
 

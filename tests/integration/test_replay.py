@@ -207,6 +207,15 @@ def test_killed_while_it_is_planned_all_or_nothing_is_claimed(replays):
     check_once(replays.reader, "planning", range(50))
 
 
+def test_marks_look_up_keys_whatever_the_statistics_say(replays):
+    """PostgreSQL has counted the items, and the states not yet: it takes those that are being replayed for few."""
+    replays.insert("uncounted", 20000, replays.target)
+    assert replays.replay("uncounted", crash=numbers("replay-plan")[1])[0] == KILLED
+    replays.query("analyze replay_item")
+    assert replays.run("replay", "resume", replays.job()["job"], timeout=20)[0] == 0
+    check_once(replays.reader, "uncounted", range(20000))
+
+
 def wait_for_sent(replays, job, count):
     wait_for(lambda: replays.job(job)["marked"] >= count, f"{count} marked", 60)
 
