@@ -115,14 +115,14 @@ static const struct rp_param schema_registry[] = {
      .about = "Where /healthz, /readyz and /metrics are served."}
 
 /* The delayer has none: its transactions begin when something is due. */
-#define LINGER(member, def_linger)                                                                 \
+#define LINGER(member, def_linger, what)                                                           \
     {.key = "linger", .type = RP_P_DURATION, RP_FIELD(rp_config, member.linger_ms), .min = 0,      \
      .max = 10 * SECOND, .def = def_linger,                                                        \
-     .about = "How long a transaction waits for more records."}
+     .about = "How long a transaction waits for more records" what}
 
 static const struct rp_param router[] = {
     SERVICE(router, "1000", "127.0.0.1:9101"),
-    LINGER(router, "5ms"),
+    LINGER(router, "20ms", "; where a task in it is due soon, 5 ms at most."),
     {.key = "clock_skew", .type = RP_P_DURATION, RP_FIELD(rp_config, clock_skew_ms), .min = 0,
      .max = HOUR, .def = "5s",
      .about = "A failed_at further in the future than this counts as the event's append time."},
@@ -154,7 +154,7 @@ static const struct rp_param delayer[] = {
 
 static const struct rp_param archiver[] = {
     SERVICE(archiver, "5000", "127.0.0.1:9103"),
-    LINGER(archiver, "100ms"),
+    LINGER(archiver, "100ms", "."),
     {.key = "statistics", .type = RP_P_DURATION, RP_FIELD(rp_config, statistics_ms),
      .min = SECOND, .max = DAY, .def = "5m",
      .about = "How often the dead letters are counted into the table dead_letter_stat."},

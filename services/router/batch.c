@@ -15,6 +15,7 @@ void batch_clear(struct batch *b)
 void batch_reset(struct batch *b)
 {
     b->n_spans = 0;
+    b->urgent = false;
 }
 
 static struct batch_span *find(struct batch *b, int32_t partition)

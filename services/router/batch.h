@@ -19,6 +19,7 @@ struct batch {
     struct batch_span *spans;
     size_t n_spans, cap_spans;
     int64_t began_mono_ms;
+    bool urgent; /* something in it is due soon */
 };
 
 void batch_clear(struct batch *b);

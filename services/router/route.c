@@ -43,7 +43,7 @@ static int bury(struct route_context *c, const struct route_record *r,
 int route_undecodable(struct route_context *c, const struct route_record *r, const char *why,
                       struct route *out, struct rp_error *err)
 {
-    *out = (struct route){0};
+    *out = (struct route){.left_ms = INT64_MAX};
     struct rp_dead_letter letter = {.raw = r->value, .reason = RP_UNDECODABLE};
     return bury(c, r, &letter, rp_arena_text(&c->arena, why), out, err);
 }
@@ -240,6 +240,7 @@ static int retry(struct route_context *c, const struct route_record *r, const st
         return bury_task(c, r, event, reason, detail, out, err);
     int tier = rp_tier_for(c->config->tiers, c->config->n_tiers, decision->due_ms - r->now_ms);
     out->kind = tier < 0 ? ROUTE_DIRECT : ROUTE_RETRY;
+    out->left_ms = decision->due_ms - r->now_ms;
     if (tier < 0)
         return address_target(c, r, event, &passage, out, err);
     return address_tier(c, r, event, &passage, tier, out, err);
@@ -263,6 +264,7 @@ static int fall_back(struct route_context *c, const struct route_record *r,
         return bury_task(c, r, event, (enum rp_reason)decision->reason,
                          rp_arena_text(&c->arena, text), out, err);
     out->kind = ROUTE_FALLBACK;
+    out->left_ms = 0;
     out->reason = (enum rp_reason)decision->reason;
     return address_target(c, r, event, &passage, out, err);
 }
@@ -305,7 +307,7 @@ int route_record(struct route_context *c, const struct route_record *r, struct r
                  struct rp_error *err)
 {
     struct event event = {0};
-    *out = (struct route){.kind = ROUTE_REPEAT, .why = ""};
+    *out = (struct route){.kind = ROUTE_REPEAT, .left_ms = INT64_MAX, .why = ""};
     rp_arena_reset(&c->arena);
     if (rp_codec_decode_task(c->codec, r->value, &c->arena, &event.task, err) != 0)
         return err->cls == RP_POISON ? route_undecodable(c, r, err->text, out, err) : -1;

@@ -45,6 +45,7 @@ struct route {
     bool looped;                        /* the guard counted the attempt on */
     struct rp_bytes task_id, task_type; /* null where nothing could be decoded */
     int32_t attempt;                    /* executions so far */
+    int64_t left_ms;                    /* until it is due; INT64_MAX: it goes to no handler */
     const char *why;                    /* for the log; in the arena or static */
     struct rp_outgoing out;             /* nothing to send for ROUTE_REPEAT */
 };

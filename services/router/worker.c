@@ -16,6 +16,9 @@
 
 #define IDLE_MS    100
 #define ARRIVAL_MS 10 /* between two looks whether a partition's offset is known */
+/* To linger must make no task late: a batch with one that is due so soon after it lingers less. */
+#define URGENT_MS        100
+#define URGENT_LINGER_MS 5
 /* Between two failures to ask the registry: longer, and they belong to different outages. */
 #define SILENCE_GAP_MS 30000
 
@@ -152,6 +155,8 @@ static void take(struct router *r, const rd_kafka_message_t *m, struct route *ro
         return;
     }
     batch_take(&r->batch, m->partition, m->offset);
+    if (route->left_ms < r->config->router.linger_ms + URGENT_MS)
+        r->batch.urgent = true;
     router_metrics_routed(&r->metrics, route);
     log_route(r, m, route);
 }
@@ -319,11 +324,19 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
         step_over(r, m, &err);
 }
 
+/* How long the batch still waits for more. */
+static int64_t linger_left_ms(const struct router *r)
+{
+    int64_t most = r->config->router.linger_ms;
+    if (r->batch.urgent && most > URGENT_LINGER_MS)
+        most = URGENT_LINGER_MS;
+    return most - (rp_mono_ms() - r->batch.began_mono_ms);
+}
+
 static bool batch_is_due(const struct router *r)
 {
     const struct rp_outbox *o = &r->outbox;
-    return o->n > 0 && (rp_outbox_full(o) ||
-                        rp_mono_ms() - r->batch.began_mono_ms >= r->config->router.linger_ms);
+    return o->n > 0 && (rp_outbox_full(o) || linger_left_ms(r) <= 0);
 }
 
 static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
@@ -365,7 +378,7 @@ static void step(struct router *r)
     take_over(r);
     int64_t wait_ms = arrivals_waiting(r->intake.arrivals) > 0 ? ARRIVAL_MS : IDLE_MS;
     if (r->outbox.n > 0)
-        wait_ms = r->config->router.linger_ms - (rp_mono_ms() - r->batch.began_mono_ms);
+        wait_ms = linger_left_ms(r);
     rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
     r->route.policies = rp_worker_policies(r->w);
     if (m != NULL) {

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 import contract
-from pipeline import header, now_ms
+from pipeline import header, now_ms, wait_for
 from registry import IDS
 
 PAYLOAD = bytes(range(256))
@@ -194,6 +194,27 @@ def test_a_crowd_is_neither_early_nor_doubled(pipeline):
     assert min(lateness) >= 0
     lateness.sort()
     print(f"lateness of 500: p50 {lateness[250]} ms, p99 {lateness[495]} ms, max {lateness[-1]} ms")
+
+
+def test_to_linger_makes_no_task_late(new_pipeline):
+    """A transaction that would wait for 10 s ends at once when a task comes in that is due in 2 s."""
+    pipeline = new_pipeline(
+        "linger",
+        router={"linger": "10s"},
+        policies={
+            "later": {"backoff": {"fixed": "60s"}},
+            "soon": {"backoff": {"fixed": "2s"}, "jitter": "0%"},
+        },
+    )
+    router, _ = pipeline.start("router", "delayer")
+    pipeline.handler = pipeline.reader(pipeline.create_target("handler"))
+    pipeline.fail(new_task(pipeline, "later"))
+    wait_for(lambda: 'reprise_router_events_total{' in router.get("/metrics")[1], "the first event")
+    assert "reprise_router_commit_seconds_count 0\n" in router.get("/metrics")[1]
+    task = new_task(pipeline, "soon")
+    pipeline.fail(task)
+    record = reinvoked(pipeline, task)
+    assert record.received_ms < int(ours(record)["reprise-due"]) + 4000
 
 
 def test_a_long_delay_takes_several_laps(pipeline):
