@@ -12,8 +12,6 @@
 #include "policies.h"
 #include "units.h"
 
-#define MAX_TOPIC_NAME 249
-
 /* The node of a section's parameter; NULL when the file does not state it. */
 static const yaml_node_t *stated(struct rp_doc *doc, const char *section, const char *key)
 {
@@ -222,7 +220,7 @@ void rp_config_free(struct rp_config *c)
 bool rp_config_is_topic_name(struct rp_bytes name)
 {
     const char *s = name.data;
-    if (name.len == 0 || name.len > MAX_TOPIC_NAME)
+    if (name.len == 0 || name.len > RP_MAX_TOPIC_NAME)
         return false;
     for (size_t i = 0; i < name.len; i++) {
         char c = s[i];
@@ -262,6 +260,18 @@ bool rp_config_allows_target(const struct rp_config *c, struct rp_bytes name)
         if (rp_glob_match(c->targets.allow.items[i], name))
             return true;
     return false;
+}
+
+bool rp_config_allows_again(const struct rp_config *c, struct rp_allowed *last,
+                            struct rp_bytes name)
+{
+    if (name.len > 0 && name.len == last->len && memcmp(name.data, last->name, name.len) == 0)
+        return true;
+    if (!rp_config_allows_target(c, name))
+        return false;
+    memcpy(last->name, name.data, name.len);
+    last->len = name.len;
+    return true;
 }
 
 void rp_config_print_reference(FILE *out)

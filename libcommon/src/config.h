@@ -11,6 +11,8 @@
 #include "string_list.h"
 #include "tier.h"
 
+#define RP_MAX_TOPIC_NAME 249 /* Kafka's own limit */
+
 enum rp_guarantee { RP_EXACTLY_ONCE, RP_AT_LEAST_ONCE };
 
 struct rp_property {
@@ -119,6 +121,16 @@ bool rp_config_owns_topic(const struct rp_config *config, struct rp_bytes name);
 bool rp_config_is_topic_name(struct rp_bytes name);
 /* Whether an event may name this target: allowed by a glob, and not our own. */
 bool rp_config_allows_target(const struct rp_config *config, struct rp_bytes name);
+
+/* The name that was allowed last, for who asks once a record; of one configuration. Zeroed: none. */
+struct rp_allowed {
+    char name[RP_MAX_TOPIC_NAME];
+    size_t len;
+};
+
+/* The same as rp_config_allows_target. */
+bool rp_config_allows_again(const struct rp_config *config, struct rp_allowed *last,
+                            struct rp_bytes name);
 
 /* Writes the reference of all parameters: name, unit, default, limits, meaning. */
 void rp_config_print_reference(FILE *out);

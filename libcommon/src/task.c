@@ -26,11 +26,13 @@ static void find(const struct rp_header *headers, size_t n, struct found *f)
 
     for (size_t i = 0; i < n; i++) {
         struct rp_bytes key = headers[i].key;
+        size_t w = 0;
         if (key.len < prefix || memcmp(key.data, RP_HDR_PREFIX, prefix) != 0)
             continue;
-        for (size_t w = 0; w < n_wanted; w++)
-            if (rp_bytes_equal(key, wanted[w].name))
-                *wanted[w].value = headers[i].value;
+        while (w < n_wanted && !rp_bytes_equal(key, wanted[w].name))
+            w++;
+        if (w < n_wanted)
+            *wanted[w].value = headers[i].value;
     }
 }
 
@@ -75,14 +77,14 @@ int rp_reinvocation_read(const struct rp_header *headers, size_t n, struct rp_re
     int64_t attempt = 0;
     int rc = 0;
 
+    *out = (struct rp_reinvocation){.due_ms = RP_NO_TIME, .first_failed_at_ms = RP_NO_TIME};
+    if (n == 0)
+        return 0;
     find(headers, n, &f);
-    *out = (struct rp_reinvocation){
-        .task_id = f.task_id.len > 0 ? f.task_id : RP_NULL_BYTES,
-        .due_ms = RP_NO_TIME,
-        .first_failed_at_ms = RP_NO_TIME,
-        .replay_id = f.replay_id,
-        .fallback = rp_bytes_equal(f.fallback, rp_str("1")),
-    };
+    if (f.task_id.len > 0)
+        out->task_id = f.task_id;
+    out->replay_id = f.replay_id;
+    out->fallback = rp_bytes_equal(f.fallback, rp_str("1"));
     rc |= read_number(RP_HDR_ATTEMPT, f.attempt, 1, INT32_MAX, &attempt, err);
     rc |= read_number(RP_HDR_DUE, f.due, 0, INT64_MAX, &out->due_ms, err);
     rc |= read_number(RP_HDR_FIRST_FAILED_AT, f.first_failed_at, 0, INT64_MAX,

@@ -77,12 +77,11 @@ static struct rp_passage complete(const struct settle_record *r, const struct rp
 
 /* What the event names must still be allowed: the configuration may have changed. What a policy
  * named the event could not choose, and the router's policies may be newer than ours. */
-static bool is_allowed(const struct settle_context *c, const struct rp_failed_task *task,
+static bool is_allowed(struct settle_context *c, const struct rp_failed_task *task,
                        struct rp_bytes target)
 {
-    if (rp_config_owns_topic(c->config, target))
-        return false;
-    return task->target.data == NULL || rp_config_allows_target(c->config, target);
+    return task->target.data == NULL ? !rp_config_owns_topic(c->config, target)
+                                     : rp_config_allows_again(c->config, &c->allowed, target);
 }
 
 static int refuse(struct settle_context *c, const struct settle_record *r,

@@ -16,6 +16,7 @@ struct settle_context {
     const struct rp_policies *policies;
     struct rp_codec *codec;
     struct rp_targets *targets;
+    struct rp_allowed allowed;
     struct rp_arena arena; /* of the record at hand */
     struct rp_buf letter;
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "metrics_router.h"
 
+#include <xxhash.h>
+
 #define MAX_TYPES 500u /* of (decision, type, reason) */
 
 void router_metrics_init(struct router_metrics *m, struct rp_metrics *metrics)
@@ -23,15 +25,30 @@ void router_metrics_init(struct router_metrics *m, struct rp_metrics *metrics)
         NULL);
 }
 
+static struct rp_series *series_of(struct router_metrics *m, enum route_kind kind,
+                                   struct rp_bytes type, const char *reason)
+{
+    struct router_series *known = &m->known[XXH3_64bits(type.data, type.len) % ROUTER_SERIES];
+    if (known->series != NULL && known->kind == kind && known->reason == reason &&
+        rp_bytes_equal((struct rp_bytes){known->type, known->type_len}, type))
+        return known->series;
+    struct rp_bytes labels[] = {rp_str(route_kind_name(kind)), type, rp_str(reason)};
+    struct rp_series *series = rp_family_series(m->events, labels);
+    if (type.len > sizeof known->type)
+        return series;
+    *known = (struct router_series){
+        .kind = kind, .reason = reason, .type_len = type.len, .series = series};
+    if (type.len > 0)
+        memcpy(known->type, type.data, type.len);
+    return series;
+}
+
 void router_metrics_routed(struct router_metrics *m, const struct route *route)
 {
     bool stopped = route->kind == ROUTE_DEAD || route->kind == ROUTE_FALLBACK;
-    struct rp_bytes labels[] = {
-        rp_str(route_kind_name(route->kind)),
-        route->task_type.data == NULL ? rp_str("") : route->task_type,
-        rp_str(stopped ? rp_reason_name(route->reason) : ""),
-    };
-    rp_series_add(rp_family_series(m->events, labels), 1);
+    struct rp_bytes type = route->task_type.data == NULL ? rp_str("") : route->task_type;
+    const char *reason = stopped ? rp_reason_name(route->reason) : "";
+    rp_series_add(series_of(m, route->kind, type, reason), 1);
     if (route->looped)
         rp_series_add(m->loops, 1);
 }

@@ -5,9 +5,21 @@
 #include "metrics.h"
 #include "route.h"
 
+#define ROUTER_SERIES      64u
+#define ROUTER_SERIES_TYPE 48u /* longer types are looked up each time */
+
 /* The router's counters; the workers of a process share them. */
 struct router_metrics {
     struct rp_family *events; /* by decision, type, reason */
+    /* Of `events`, by a hash of the type: to find a series by its labels takes longer than most of
+     * what is decided of an event. */
+    struct router_series {
+        enum route_kind kind;
+        const char *reason; /* compared as a pointer */
+        char type[ROUTER_SERIES_TYPE];
+        size_t type_len;
+        struct rp_series *series; /* NULL: nothing is known here */
+    } known[ROUTER_SERIES];
     struct rp_series *loops, *transactions, *failures;
 };
 

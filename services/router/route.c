@@ -157,7 +157,7 @@ static int find_target(struct route_context *c, const struct event *event, struc
         *detail = "neither the event nor its policy names a target";
         if (target->data == NULL)
             return 0;
-    } else if (!rp_config_allows_target(c->config, *target)) {
+    } else if (!rp_config_allows_again(c->config, &c->allowed, *target)) {
         *reason = RP_TARGET_FORBIDDEN;
         *detail = "targets.allow does not allow the event's target";
         return 0;

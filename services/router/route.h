@@ -19,6 +19,7 @@ struct route_context {
     struct rp_codec *codec;
     struct guard *guard; /* NULL: off */
     struct rp_targets *targets;
+    struct rp_allowed allowed;
     struct rp_rng rng;
     struct rp_arena arena; /* of the record at hand */
     struct rp_buf letter;  /* of the dead letter at hand */

@@ -423,6 +423,22 @@ static void our_own_topics_are_never_targets(void **state)
     rp_config_free(c);
 }
 
+static void what_was_allowed_last_makes_no_difference_to_what_is_allowed(void **state)
+{
+    (void)state;
+    struct rp_config *c = load_good("targets: {allow: [\"orders-*\"]}\n");
+    struct rp_allowed last = {0};
+    for (int i = 0; i < 2; i++) {
+        assert_false(rp_config_allows_again(c, &last, rp_str("")));
+        assert_false(rp_config_allows_again(c, &last, RP_NULL_BYTES));
+        assert_false(rp_config_allows_again(c, &last, rp_str("orders")));
+        assert_true(rp_config_allows_again(c, &last, rp_str("orders-eu")));
+        assert_true(rp_config_allows_again(c, &last, rp_str("orders-eu")));
+        assert_false(rp_config_allows_again(c, &last, rp_str("payment-s")));
+    }
+    rp_config_free(c);
+}
+
 static void a_target_needs_a_glob_that_allows_it_and_a_legal_name(void **state)
 {
     (void)state;
@@ -500,6 +516,7 @@ int main(void)
         cmocka_unit_test(a_node_that_holds_itself_is_only_a_fault),
         cmocka_unit_test(faults_without_end_are_cut),
         cmocka_unit_test(our_own_topics_are_never_targets),
+        cmocka_unit_test(what_was_allowed_last_makes_no_difference_to_what_is_allowed),
         cmocka_unit_test(a_target_needs_a_glob_that_allows_it_and_a_legal_name),
         cmocka_unit_test(the_reference_names_every_parameter),
     };
