@@ -13,11 +13,12 @@ from stage import BUILD, Fill, run, wait_for, wait_for_metric
 
 BATCH = 5000  # rows in a transaction of the archiver's
 
-# When rows were written is when their transactions began: the rate is that of all but the last one.
+# From the first to the last commit: the rows of all transactions but the first.
 RATE = """
-    with transactions as (select archived_at, count(*) as n from {table} group by 1)
-    select (select sum(n) from transactions where archived_at < (select max(archived_at) from transactions))
-           / extract(epoch from max(archived_at) - min(archived_at)) from transactions
+    with transactions as
+        (select pg_xact_commit_timestamp(xmin) as at, count(*) as n from {table} group by xmin)
+    select (select sum(n) from transactions where at > (select min(at) from transactions))
+           / extract(epoch from max(at) - min(at)) from transactions
 """
 
 

@@ -18,7 +18,8 @@ from pipeline import BUILD, Pipeline, now_ms, wait_for  # noqa: E402
 from servers import Kafka, Postgres, running  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
-DURABLE = ("fsync=on", "max_wal_size=4GB")  # as a database is run that shall keep what it has
+# As a database is run that shall keep what it has; and it knows when each transaction was committed.
+DURABLE = ("fsync=on", "max_wal_size=4GB", "track_commit_timestamp=on")
 HEAP = "1g"  # as Kafka's own scripts give a broker
 TAIL = 3000  # offsets at the end of a partition, marks of transactions among them
 
