@@ -47,6 +47,7 @@
     POINT(47, copy_ended, "archiver")                                                              \
     POINT(48, database_committed, "archiver")                                                      \
     POINT(49, watched_offsets_after, "archiver")                                                   \
+    POINT(50, batch_given, "archiver")                                                             \
     /* Retention by type, dlq purge, statistics. */                                                \
     POINT(60, export_batch_written, "export retention")                                            \
     POINT(61, export_named, "export retention")                                                    \

@@ -243,6 +243,15 @@ bool batch_sent(const struct batch *b)
     return b->n_sent > 0;
 }
 
+void batch_recall(struct batch *b, struct store *store)
+{
+    if (b->n_sent == 0)
+        return;
+    store_recall(store);
+    b->n_sent = 0;
+    b->held = true;
+}
+
 /* What was committed, in the claims, the metrics and the log. */
 static void settle(struct batch *b, size_t first, size_t n, size_t n_claims, int64_t added,
                    struct parts *parts)

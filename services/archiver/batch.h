@@ -35,6 +35,8 @@ RP_NODISCARD int batch_send(struct batch *b, struct store *store, const struct p
                             struct rp_error *err);
 /* Whether some of it was: PostgreSQL may have rows then, and locks for them, until batch_write. */
 bool batch_sent(const struct batch *b);
+/* Takes it back: batch_write sends it again. */
+void batch_recall(struct batch *b, struct store *store);
 
 /* Commits the rows and the offsets behind them, and is then empty. Where PostgreSQL refuses the
  * data, halves are tried, down to the one row, which then goes in as bare bytes. Partitions that

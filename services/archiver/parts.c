@@ -2,6 +2,7 @@
 #include "parts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct part *parts_find(const struct parts *p, int32_t partition)
 {
@@ -11,19 +12,26 @@ struct part *parts_find(const struct parts *p, int32_t partition)
     return NULL;
 }
 
+static int reserve(struct parts *p, size_t n, struct rp_error *err)
+{
+    if (n <= p->cap)
+        return 0;
+    size_t cap = n < 8 ? 8 : 2 * n;
+    struct part *items = realloc(p->items, cap * sizeof *items);
+    if (items == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a partition");
+    p->items = items;
+    p->cap = cap;
+    return 0;
+}
+
 int parts_add(struct parts *p, int32_t partition, struct metrics_archiver *metrics,
               struct rp_error *err)
 {
     if (parts_find(p, partition) != NULL)
         return 0;
-    if (p->n == p->cap) {
-        size_t cap = p->cap == 0 ? 8 : 2 * p->cap;
-        struct part *items = realloc(p->items, cap * sizeof *items);
-        if (items == NULL)
-            return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a partition");
-        p->items = items;
-        p->cap = cap;
-    }
+    if (reserve(p, p->n + 1, err) != 0)
+        return -1;
     p->items[p->n++] = (struct part){.claim = {.partition = partition},
                                      .paused = true,
                                      .lag = metrics_archiver_lag(metrics, partition)};
@@ -45,6 +53,16 @@ bool parts_all_live(const struct parts *p)
         if (!p->items[i].live)
             return false;
     return true;
+}
+
+int parts_copy(struct parts *to, const struct parts *from, struct rp_error *err)
+{
+    if (reserve(to, from->n, err) != 0)
+        return -1;
+    to->n = from->n;
+    if (from->n > 0)
+        memcpy(to->items, from->items, from->n * sizeof *from->items);
+    return 0;
 }
 
 void parts_clear(struct parts *p)

@@ -30,6 +30,8 @@ void parts_remove(struct parts *p, int32_t partition);
 /* NULL where it is not assigned. */
 struct part *parts_find(const struct parts *p, int32_t partition);
 bool parts_all_live(const struct parts *p);
+/* Makes `to` like `from`. */
+RP_NODISCARD int parts_copy(struct parts *to, const struct parts *from, struct rp_error *err);
 void parts_clear(struct parts *p);
 
 #endif

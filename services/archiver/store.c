@@ -63,7 +63,7 @@ bool store_connected(const struct store *s)
     return s->db != NULL && rp_db_alive(s->db);
 }
 
-static void stop_sending(struct store *s)
+void store_recall(struct store *s)
 {
     if (s->sending)
         rp_db_copy_cancel(s->db);
@@ -72,7 +72,7 @@ static void stop_sending(struct store *s)
 
 struct rp_db *store_db(struct store *s)
 {
-    stop_sending(s);
+    store_recall(s);
     return store_connected(s) ? s->db : NULL;
 }
 
@@ -184,7 +184,7 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
         " RETURNING epoch, next_offset";
     char partition[16], epoch[24];
     PGresult *result;
-    stop_sending(s);
+    store_recall(s);
     (void)snprintf(partition, sizeof partition, "%" PRId32, claim->partition);
     (void)snprintf(epoch, sizeof epoch, "%" PRId64, claim->epoch);
     const char *values[] = {s->topic, partition, topic_id, s->owner, epoch};
@@ -221,7 +221,7 @@ int store_add_day(struct store *s, int64_t day, struct rp_error *err)
     for (size_t i = 0; i < s->n_days; i++)
         if (s->days[i] == day)
             return 0;
-    stop_sending(s);
+    store_recall(s);
     day_text(day, text);
     RP_CRASH_POINT(day_before);
     if (rp_db_query(s->db, "SELECT dead_letter_add_day($1)", 1, values, NULL, err) != 0)
@@ -426,6 +426,6 @@ int store_write(struct store *s, const struct store_rows *rows, struct store_cla
         if (!store_connected(s))
             return -1;
     }
-    stop_sending(s);
+    store_recall(s);
     return write_staged(s, rows, claims, n_claims, out_added, err);
 }

@@ -63,6 +63,9 @@ RP_NODISCARD int store_send(struct store *s, struct rp_bytes letters,
                             const struct store_claim *claims, size_t n_claims,
                             struct rp_error *err);
 
+/* Takes back what store_send sent. */
+void store_recall(struct store *s);
+
 /* Commits rows of row_write, which belong to the partitions of `claims`, together with the claims'
  * next_offset. The rows of claims that are no longer ours, whose epoch is set to 0 here, are left
  * out. A dead letter that a replay led to is linked to the one that was replayed, and that one is

@@ -14,6 +14,7 @@
 #include "log.h"
 #include "store.h"
 #include "topic_id.h"
+#include "writer.h"
 
 /* How long the database is left alone after a failure: doubling from the first to the last. */
 #define FIRST_WAIT_MS INT64_C(100)
@@ -24,9 +25,17 @@
 /* A partition that was assigned a moment ago cannot be sought in yet. */
 #define SEEK_AGAIN_MS INT64_C(50)
 #define IDLE_POLL_MS  100
+/* The sooner a commit is known, the sooner the next one begins. */
+#define BUSY_POLL_MS 1
 /* How long PostgreSQL has the beginning of a batch at most, however long the batch may linger: who
  * drops a day waits for it, and gives up after 2 s. */
 #define SENT_MS INT64_C(500)
+
+/* A batch and the connection that it goes by. */
+struct lane {
+    struct batch *batch;
+    struct store *store;
+};
 
 struct worker {
     struct rp_worker *service;
@@ -34,15 +43,18 @@ struct worker {
     struct metrics_archiver metrics;
     struct rp_series *database_up;
     struct rp_consumer *consumer;
-    struct store *store;
-    struct batch *batch;
+    struct lane lanes[2];
+    struct lane *filling; /* the other one is the writer's, or empty */
+    struct writer *writer;
     struct parts parts;
     struct keeper *keeper; /* worker 0 has one */
     char owner[128];
     char topic_id[TOPIC_ID_SIZE];
+    bool connected;          /* both lanes are, as far as we know */
     bool topic_known;        /* topic_id was asked for since partitions came */
     bool joined;             /* the group has told us our partitions, if any */
     int64_t due_mono_ms;     /* the batch is written then, if it has rows */
+    int64_t recall_mono_ms;  /* PostgreSQL has the beginning of it until then, if it has that */
     int64_t connect_mono_ms; /* the database is left alone until then */
     int64_t wait_ms;
     struct rp_error failure; /* of what the group's callbacks did */
@@ -56,7 +68,13 @@ static char *topic_of(const struct worker *w)
 /* All that is not committed is forgotten; it is read again from where PostgreSQL says. */
 static void stand_still(struct worker *w)
 {
-    batch_drop(w->batch);
+    store_disconnect(w->filling->store);
+    writer_drop(w->writer);
+    w->connected = false;
+    for (size_t i = 0; i < 2; i++) {
+        batch_drop(w->lanes[i].batch);
+        store_disconnect(w->lanes[i].store);
+    }
     for (size_t i = 0; i < w->parts.n; i++)
         w->parts.items[i].live = w->parts.items[i].claimed = false;
 }
@@ -64,7 +82,6 @@ static void stand_still(struct worker *w)
 static void database_failed(struct worker *w, const struct rp_error *err)
 {
     stand_still(w);
-    store_disconnect(w->store);
     w->wait_ms = w->wait_ms == 0 ? FIRST_WAIT_MS : 2 * w->wait_ms;
     if (w->wait_ms > LAST_WAIT_MS)
         w->wait_ms = LAST_WAIT_MS;
@@ -78,9 +95,10 @@ static void database_failed(struct worker *w, const struct rp_error *err)
 /* 0 also where the database is away; -1 where going on makes no sense. */
 static int serve_connection(struct worker *w, struct rp_error *err)
 {
-    if (store_connected(w->store) || rp_mono_ms() < w->connect_mono_ms)
+    if (w->connected || rp_mono_ms() < w->connect_mono_ms)
         return 0;
-    if (store_connect(w->store, err) == 0) {
+    if (store_connect(w->lanes[0].store, err) == 0 && store_connect(w->lanes[1].store, err) == 0) {
+        w->connected = true;
         rp_series_set(w->database_up, 1);
         rp_log(RP_LOG_INFO, "database-connected", rp_f_int("worker", w->service->index));
         return 0;
@@ -140,48 +158,6 @@ static bool know_topic(struct worker *w)
     return w->topic_known;
 }
 
-static int go_live(struct worker *w, struct part *part, struct rp_error *err)
-{
-    if (!part->paused)
-        pause_part(w, part, true);
-    if (!part->paused || rp_mono_ms() < part->claim_mono_ms || !know_topic(w))
-        return 0;
-    if (!part->claimed && store_claim(w->store, w->topic_id, &part->claim, err) != 0) {
-        if (err->code != RP_E_FENCED)
-            return -1;
-        fenced(w, part);
-        return 0;
-    }
-    part->claimed = true;
-    part->claim_mono_ms = rp_mono_ms() + SEEK_AGAIN_MS;
-    if (!begin(w, part))
-        return 0;
-    part->position = part->claim.next_offset;
-    part->live = true;
-    rp_log(RP_LOG_INFO, "partition-claimed", rp_f_str("topic", topic_of(w)),
-           rp_f_int("partition", part->claim.partition), rp_f_int("epoch", part->claim.epoch),
-           rp_f_int("next_offset", part->claim.next_offset));
-    return 0;
-}
-
-/* Brings each partition to life that is not, or keeps it still while there is no database. */
-static void serve_parts(struct worker *w)
-{
-    struct rp_error err;
-    for (size_t i = 0; i < w->parts.n; i++) {
-        struct part *part = &w->parts.items[i];
-        if (!store_connected(w->store)) {
-            if (!part->paused)
-                pause_part(w, part, true);
-        } else if (!part->live) {
-            if (go_live(w, part, &err) != 0)
-                database_failed(w, &err);
-        } else if (part->paused) {
-            pause_part(w, part, false);
-        }
-    }
-}
-
 /* For those who watch the group's lag; it is never read back. */
 static void commit_to_kafka(struct worker *w)
 {
@@ -206,12 +182,15 @@ static void tell_lag(struct worker *w, struct part *part)
         rp_series_set(part->lag, high > done ? (double)(high - done) : 0);
 }
 
-static void write_batch(struct worker *w)
+/* Ends what the writer has: it is committed, or the database has failed. */
+static void settle(struct worker *w)
 {
     struct rp_error err;
-    if (batch_rows(w->batch) == 0)
+    if (!writer_busy(w->writer))
         return;
-    if (batch_write(w->batch, w->store, &w->parts, &err) != 0) {
+    if (!writer_wait(w->writer, w->recall_mono_ms))
+        batch_recall(w->filling->batch, w->filling->store);
+    if (writer_take(w->writer, &w->parts, &err) != 0) {
         database_failed(w, &err);
         return;
     }
@@ -227,13 +206,98 @@ static void write_batch(struct worker *w)
     RP_CRASH_POINT(watched_offsets_after);
 }
 
+/* The rows of a batch stand behind those of the one before: it is written when that is committed.
+ */
+static void write_batch(struct worker *w)
+{
+    struct rp_error err;
+    settle(w);
+    if (batch_rows(w->filling->batch) == 0)
+        return;
+    if (writer_give(w->writer, w->filling->batch, w->filling->store, &w->parts, &err) != 0) {
+        database_failed(w, &err);
+        return;
+    }
+    w->filling = w->filling == w->lanes ? w->lanes + 1 : w->lanes;
+    RP_CRASH_POINT(batch_given);
+}
+
+static void write_all(struct worker *w)
+{
+    write_batch(w);
+    settle(w);
+}
+
+/* Nothing is in hand when a partition is claimed: what was read of it under an older epoch may
+ * stand behind records that are now read again. */
+static int claim_part(struct worker *w, struct part *part, struct rp_error *err)
+{
+    write_all(w);
+    if (!w->connected)
+        return 0;
+    if (store_claim(w->filling->store, w->topic_id, &part->claim, err) == 0) {
+        part->claimed = true;
+        return 0;
+    }
+    if (err->code != RP_E_FENCED)
+        return -1;
+    fenced(w, part);
+    return 0;
+}
+
+static int go_live(struct worker *w, struct part *part, struct rp_error *err)
+{
+    if (!part->paused)
+        pause_part(w, part, true);
+    if (!part->paused || rp_mono_ms() < part->claim_mono_ms || !know_topic(w))
+        return 0;
+    if (!part->claimed && claim_part(w, part, err) != 0)
+        return -1;
+    if (!part->claimed)
+        return 0;
+    part->claim_mono_ms = rp_mono_ms() + SEEK_AGAIN_MS;
+    if (!begin(w, part))
+        return 0;
+    part->position = part->claim.next_offset;
+    part->live = true;
+    rp_log(RP_LOG_INFO, "partition-claimed", rp_f_str("topic", topic_of(w)),
+           rp_f_int("partition", part->claim.partition), rp_f_int("epoch", part->claim.epoch),
+           rp_f_int("next_offset", part->claim.next_offset));
+    return 0;
+}
+
+/* Brings each partition to life that is not, or keeps it still while there is no database. */
+static void serve_parts(struct worker *w)
+{
+    struct rp_error err;
+    for (size_t i = 0; i < w->parts.n; i++) {
+        struct part *part = &w->parts.items[i];
+        if (!w->connected) {
+            if (!part->paused)
+                pause_part(w, part, true);
+        } else if (!part->live) {
+            if (go_live(w, part, &err) != 0)
+                database_failed(w, &err);
+        } else if (part->paused) {
+            pause_part(w, part, false);
+        }
+    }
+}
+
 static void send_batch(struct worker *w)
 {
     struct rp_error err;
+    struct batch *b = w->filling->batch;
+    bool sent = batch_sent(b);
     int64_t latest = rp_mono_ms() + SENT_MS;
-    if (batch_send(w->batch, w->store, &w->parts, &err) != 0)
+    if (batch_send(b, w->filling->store, &w->parts, &err) != 0) {
         database_failed(w, &err);
-    else if (batch_sent(w->batch) && w->due_mono_ms > latest)
+        return;
+    }
+    if (sent || !batch_sent(b))
+        return;
+    w->recall_mono_ms = latest;
+    if (w->due_mono_ms > latest)
         w->due_mono_ms = latest;
 }
 
@@ -254,7 +318,7 @@ static void on_revoked(void *opaque, const rd_kafka_topic_partition_list_t *list
     struct worker *w = opaque;
     (void)lost;
     RP_CRASH_POINT(revoked_before);
-    write_batch(w);
+    write_all(w);
     RP_CRASH_POINT(revoked_after);
     for (int i = 0; i < list->cnt; i++)
         parts_remove(&w->parts, list->elems[i].partition);
@@ -294,9 +358,9 @@ static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_err
         return 0;
     }
     check_order(w, part, offset);
-    if (batch_rows(w->batch) == 0)
+    if (batch_rows(w->filling->batch) == 0)
         w->due_mono_ms = rp_mono_ms() + w->section->linger_ms;
-    if (batch_add(w->batch, message, rp_wall_ms(), err) != 0)
+    if (batch_add(w->filling->batch, message, rp_wall_ms(), err) != 0)
         return -1;
     part->position = offset + 1;
     return 0;
@@ -321,10 +385,19 @@ static int take_error(struct worker *w, rd_kafka_message_t *message, struct rp_e
 
 static int poll_timeout(const struct worker *w)
 {
-    if (batch_rows(w->batch) == 0)
-        return !parts_all_live(&w->parts) ? (int)SEEK_AGAIN_MS : IDLE_POLL_MS;
+    int64_t most = writer_busy(w->writer)       ? BUSY_POLL_MS
+                   : !parts_all_live(&w->parts) ? SEEK_AGAIN_MS
+                                                : IDLE_POLL_MS;
     int64_t left = w->due_mono_ms - rp_mono_ms();
-    return left < 0 ? 0 : left > IDLE_POLL_MS ? IDLE_POLL_MS : (int)left;
+    if (batch_rows(w->filling->batch) == 0 || left > most)
+        return (int)most;
+    return left < 0 ? 0 : (int)left;
+}
+
+static bool batch_is_due(const struct worker *w)
+{
+    const struct batch *b = w->filling->batch;
+    return batch_full(b) || (batch_rows(b) > 0 && rp_mono_ms() >= w->due_mono_ms);
 }
 
 static int poll_once(struct worker *w, struct rp_error *err)
@@ -348,16 +421,17 @@ static int run(struct worker *w, struct rp_error *err)
         if (serve_connection(w, err) != 0)
             return -1;
         serve_parts(w);
-        atomic_store(&w->service->ready,
-                     w->joined && store_connected(w->store) && parts_all_live(&w->parts));
+        atomic_store(&w->service->ready, w->joined && w->connected && parts_all_live(&w->parts));
         if (poll_once(w, err) != 0)
             return -1;
-        if (batch_full(w->batch) || (batch_rows(w->batch) > 0 && poll_timeout(w) == 0))
+        if (writer_busy(w->writer) && writer_wait(w->writer, 0))
+            settle(w);
+        if (batch_is_due(w))
             write_batch(w);
-        else if (store_connected(w->store))
+        else if (w->connected)
             send_batch(w);
     }
-    write_batch(w);
+    write_all(w);
     return 0;
 }
 
@@ -382,8 +456,12 @@ static int init(struct worker *w, struct rp_error *err)
     (void)snprintf(group, sizeof group, "%sreprise-archiver", config->topics.prefix);
     metrics_archiver_init(&w->metrics, w->service->metrics);
     w->database_up = metrics_archiver_database_up(&w->metrics, w->service->index);
-    if (batch_new(&options, &w->batch, err) != 0 ||
-        store_new(config->postgres.dsn, topic_of(w), w->owner, &w->store, err) != 0)
+    for (struct lane *lane = w->lanes; lane < w->lanes + 2; lane++)
+        if (batch_new(&options, &lane->batch, err) != 0 ||
+            store_new(config->postgres.dsn, topic_of(w), w->owner, &lane->store, err) != 0)
+            return -1;
+    w->filling = w->lanes;
+    if (writer_new(&w->writer, err) != 0)
         return -1;
     const struct rp_consumer_options member = {
         .group = group,
@@ -412,7 +490,10 @@ int worker_run(struct rp_worker *service, struct rp_error *err)
     rp_consumer_close(w.consumer);
     jobs_stop(jobs);
     parts_clear(&w.parts);
-    batch_free(w.batch);
-    store_free(w.store);
+    writer_free(w.writer);
+    for (struct lane *lane = w.lanes; lane < w.lanes + 2; lane++) {
+        batch_free(lane->batch);
+        store_free(lane->store);
+    }
     return failed;
 }

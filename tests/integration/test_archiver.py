@@ -3,6 +3,7 @@
 
 import datetime
 import os
+import pathlib
 import signal
 import subprocess
 import threading
@@ -14,6 +15,7 @@ from confluent_kafka import TopicPartition
 
 import contract
 from archive_db import run_unit_tests
+from crash_points import all_points
 from pipeline import BUILD, now_ms, wait_for
 
 PARTITIONS = 4  # of those that the topic has
@@ -49,6 +51,16 @@ def letter(number, **fields):
         "offset": number,
         **fields,
     }
+
+
+# Members that stand still are soon given up.
+SHORT_SESSION = {"session.timeout.ms": 2000, "heartbeat.interval.ms": 300}
+
+
+def ended(service):
+    """It is dead, or stands still."""
+    status = pathlib.Path(f"/proc/{service.process.pid}/stat").read_text()
+    return service.process.poll() is not None or status.rsplit(")")[1].split()[0] == "T"
 
 
 class Archive:
@@ -204,6 +216,86 @@ def test_a_zombie_is_fenced(new_pipeline, rng):
     assert all(archive.metric(s, "reprise_archiver_known_rows_total") == 0 for s in services)
 
 
+# A commit takes that long, so that the next batch is sent meanwhile.
+SLOW_COMMIT = """
+    create function wait() returns trigger language plpgsql as
+        $$ begin perform pg_sleep({seconds}); return null; end $$;
+    create trigger slow after update on archive_offset
+        for each statement execute function wait()
+"""
+COMMITS = "pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
+IS_SENT = (
+    "pg_stat_activity where datname = current_database() and wait_event = 'ClientRead'"
+    " and query like '%COPY dead_letter (%' and state = 'active'"
+)
+
+
+@pytest.fixture
+def two_at_once(new_pipeline, kafka):
+    """Full batches, each of which is sent while the one before is committed."""
+    archive = Archive(
+        new_pipeline, "two", archiver={"batch": 500},
+        kafka={"bootstrap.servers": kafka.bootstrap, "consumer": SHORT_SESSION},
+    )  # fmt: skip
+    archive.query(SLOW_COMMIT.format(seconds=0.2))
+    archive.send_letters(5000)
+    yield archive
+    for service in archive.pipeline.services:
+        service.kill()  # the server has only so many connections
+
+
+POINTS = ["batch_given", "copy_begun", "copy_sent", "copy_ended", "database_committed"]
+
+
+@pytest.mark.parametrize(
+    "point, stands_still",
+    [(point, False) for point in POINTS] + [("copy_begun", True), ("copy_ended", True)],
+)
+def test_one_that_ends_with_two_batches_under_way(two_at_once, point, stands_still):
+    (number,) = [number for number, name, _ in all_points() if name == point]
+    victim = two_at_once.pipeline.add("archiver")
+    victim.start(REPRISE_CRASH_POINT=f"{number}:4:S" if stands_still else f"{number}:4")
+    wait_for(lambda: ended(victim), "the crash point")
+    (other,) = two_at_once.pipeline.start("archiver")
+    two_at_once.wait_for_all()
+    if stands_still:
+        victim.process.send_signal(signal.SIGCONT)
+        fenced = ("reprise_archiver_fenced_total", "reprise_archiver_database_errors_total")
+        wait_for(lambda: sum(two_at_once.metric(victim, name) for name in fenced), "it to be refused")
+        two_at_once.wait_for_all()
+    assert two_at_once.metric(other, "reprise_archiver_known_rows_total") == 0
+
+
+@pytest.mark.parametrize("lost", [COMMITS, IS_SENT])
+def test_one_of_two_connections_is_lost(two_at_once, lost):
+    (service,) = two_at_once.pipeline.start("archiver")
+    wait_for(
+        lambda: two_at_once.query(
+            f"select pg_terminate_backend(pid) from {lost}"
+            f" and exists (select from {COMMITS}) and exists (select from {IS_SENT})"
+        ),
+        "two batches under way",
+    )
+    two_at_once.wait_for_all()
+    assert "database-away" in service.log.read_text()
+    assert two_at_once.metric(service, "reprise_archiver_known_rows_total") == 0
+
+
+def test_a_batch_that_waits_for_the_one_before_does_not_lock_the_table_for_long(new_pipeline):
+    archive = Archive(new_pipeline, "slow", archiver={"batch": 500})
+    archive.query(SLOW_COMMIT.format(seconds=1.5))
+    archive.send_letters(2000)
+    archive.pipeline.start("archiver")
+    ages = []
+    while archive.rows() < archive.sent:
+        ages += archive.query(
+            f"select extract(epoch from clock_timestamp() - xact_start) from {IS_SENT}"
+            f" and exists (select from {COMMITS})"
+        )
+    assert ages and max(ages)[0] < 1
+    archive.wait_for_all()
+
+
 def test_while_postgres_is_away_it_waits_and_says_so(archive, postgres):
     (service,) = archive.pipeline.start("archiver")
     archive.send_letters(2000)
@@ -340,8 +432,10 @@ def test_whatever_comes_is_stored(archive):
     assert days <= 6  # nobody's clock makes partitions
 
 
-def test_a_row_that_is_refused_does_not_hold_up_the_others(archive):
+@pytest.mark.parametrize("batch", [5000, 300])
+def test_a_row_that_is_refused_does_not_hold_up_the_others(new_pipeline, batch):
     """Whatever an operator's constraint or trigger says no to goes in as bare bytes."""
+    archive = Archive(new_pipeline, "refused", archiver={"batch": batch})
     archive.query("alter table dead_letter add check (error_message <> 'no')")
     no = {"error": {**letter(0)["task"]["error"], "message": "no"}}
     for i in range(1000):
