@@ -13,8 +13,8 @@
 #include "replay_rows.h"
 
 /* Nothing can be sent between two transactions while the brokers end the first, some ms. */
-#define BATCH_ROWS   4000
-#define BATCH_BYTES  (8u << 20)
+#define BATCH_ROWS   8000
+#define BATCH_BYTES  (16u << 20)
 #define MAX_SUSPECTS 4096
 
 struct rp_replay_sender {
