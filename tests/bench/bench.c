@@ -111,6 +111,8 @@ rd_kafka_t *bench_member(char **argv)
                               "false",
                               "enable.auto.offset.store",
                               "false",
+                              "fetch.queue.backoff.ms",
+                              "5",
                               NULL};
     rd_kafka_t *rk = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), settings);
     bench_check_code(rd_kafka_poll_set_consumer(rk), "consumer");
