@@ -10,17 +10,13 @@
 struct rp_replay_windows;
 
 /* What a window's columns are; `about` is JSON of the task, as transforms see it. */
+/* clang-format off */
 #define RP_REPLAY_COLUMNS(X)                                                                       \
-    X(id)                                                                                          \
-    X(reason)                                                                                      \
-    X(detail)                                                                                      \
-    X(category)                                                                                    \
-    X(policy)                                                                                      \
-    X(attempts)                                                                                    \
-    X(task_id)                                                                                     \
-    X(task_type) X(target) X(task_key) X(payload) X(header_keys) X(header_values) X(attempt)       \
-        X(error_class) X(error_message) X(error_category) X(cause_classes) X(cause_messages)       \
-            X(source) X(first_failed_at) X(failed_at) X(raw) X(record) X(record_key)
+    X(id) X(reason) X(detail) X(category) X(policy) X(attempts) X(task_id) X(task_type)            \
+    X(target) X(task_key) X(payload) X(header_keys) X(header_values) X(attempt) X(error_class)     \
+    X(error_message) X(error_category) X(cause_classes) X(cause_messages) X(source)                \
+    X(first_failed_at) X(failed_at) X(raw) X(record) X(record_key)
+/* clang-format on */
 #define RP_REPLAY_AS_ENUM(name) RP_REPLAY_C_##name,
 enum rp_replay_column {
     RP_REPLAY_C_n,
