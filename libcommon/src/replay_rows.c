@@ -7,15 +7,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay_windows.h"
+#include "units.h"
 
+#define WINDOW_ROWS  "4000"
+#define WINDOW_BYTES "8388608"
+#define TIMEOUT_MS   60000
 /* 2000-01-01, from where PostgreSQL counts. */
 #define EPOCH_MS INT64_C(946684800000)
 
+#define ITEM_COLUMNS(X) X(n) X(refused) X(edited)
+#define COLUMNS(X)                                                                                 \
+    X(id)                                                                                          \
+    X(reason)                                                                                      \
+    X(detail)                                                                                      \
+    X(category)                                                                                    \
+    X(policy)                                                                                      \
+    X(attempts)                                                                                    \
+    X(task_id) X(task_type) X(target) X(task_key) X(payload) X(header_keys) X(header_values)       \
+        X(attempt) X(error_class) X(error_message) X(error_category) X(cause_classes)              \
+            X(cause_messages) X(source) X(first_failed_at) X(failed_at) X(raw) X(record)           \
+                X(record_key)
+
+#define AS_ENUM(name)   C_##name,
+#define AS_COLUMN(name) ", d." #name
+
+enum column { ITEM_COLUMNS(AS_ENUM) C_about, COLUMNS(AS_ENUM) };
+
+/* OFFSET 0 keeps the subquery what it is: a look at one row by its key. Joined freely, the planner
+ * may read whole days for it. */
+static const char window_sql[] =
+    "SELECT i.n, i.refused, i.edited::text, CASE WHEN $3::boolean THEN json_build_object('id', "
+    "d.task_id, 'type', d.task_type,"
+    " 'attempts', coalesce(d.attempts, d.attempt), 'reason', d.reason, 'category', d.category,"
+    " 'error', json_build_object('class', d.error_class, 'message', d.error_message,"
+    "  'category', d.error_category))::text END" COLUMNS(
+        AS_COLUMN) " FROM (SELECT *, sum(size) OVER (ORDER BY n) - size AS before FROM replay_item"
+                   "  WHERE job = $1 AND n >= $2 AND n < $2::bigint + " WINDOW_ROWS ") AS i"
+                   " LEFT JOIN LATERAL (SELECT * FROM dead_letter AS l WHERE l.dead_at = i.dead_at "
+                   "AND l.id = i.id"
+                   "  OFFSET 0) AS d ON true"
+                   " WHERE i.before < " WINDOW_BYTES " ORDER BY i.n";
+
 struct rp_replay_rows {
-    struct rp_replay_windows *windows;
+    char *dsn, *job;
+    bool about;
+    struct rp_db *db;
     PGresult *window; /* rows from `first` on */
     int64_t first;
+    int64_t asked; /* the window on its way begins there; -1: none */
     struct rp_arena arena;
 };
 
@@ -25,39 +64,79 @@ int rp_replay_rows_new(const char *dsn, const char *job, bool about, struct rp_r
     struct rp_replay_rows *r = calloc(1, sizeof *r);
     if (r == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a job's rows");
-    if (rp_replay_windows_new(dsn, job, about, &r->windows, err) == 0) {
-        *out = r;
+    *r = (struct rp_replay_rows){
+        .dsn = strdup(dsn), .job = strdup(job), .about = about, .asked = -1};
+    *out = r;
+    if (r->dsn != NULL && r->job != NULL)
         return 0;
-    }
-    free(r);
-    return -1;
+    rp_replay_rows_free(r);
+    *out = NULL;
+    return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a job's rows");
+}
+
+static void disconnect(struct rp_replay_rows *r)
+{
+    rp_db_close(r->db);
+    r->db = NULL;
+    r->asked = -1;
 }
 
 void rp_replay_rows_free(struct rp_replay_rows *r)
 {
     if (r == NULL)
         return;
-    rp_replay_windows_free(r->windows);
+    disconnect(r);
     PQclear(r->window);
     rp_arena_clear(&r->arena);
+    free(r->dsn);
+    free(r->job);
     free(r);
-}
-
-static void drop_window(struct rp_replay_rows *r)
-{
-    PQclear(r->window);
-    r->window = NULL;
 }
 
 void rp_replay_rows_forget(struct rp_replay_rows *r)
 {
-    rp_replay_windows_forget(r->windows);
-    drop_window(r);
+    PGresult *late;
+    if (r->asked >= 0 && rp_db_receive(r->db, &late, NULL) == 0)
+        PQclear(late);
+    else if (r->asked >= 0)
+        disconnect(r);
+    r->asked = -1;
+    PQclear(r->window);
+    r->window = NULL;
 }
 
-static bool has_row(const struct rp_replay_rows *r, int64_t n)
+static int ask(struct rp_replay_rows *r, int64_t n, struct rp_error *err)
 {
-    return r->window != NULL && n >= r->first && n - r->first < PQntuples(r->window);
+    char number[RP_UNIT_TEXT];
+    const char *values[] = {r->job, rp_format_int(n, number), r->about ? "true" : "false"};
+    if (r->db == NULL && rp_db_open(r->dsn, "reprise replay rows", TIMEOUT_MS, &r->db, err) != 0)
+        return -1;
+    if (rp_db_send(r->db, window_sql, 3, values, true, err) != 0)
+        return -1;
+    r->asked = n;
+    return 0;
+}
+
+static int64_t window_end(const struct rp_replay_rows *r)
+{
+    return r->window == NULL ? r->first : r->first + PQntuples(r->window);
+}
+
+/* Gets the window that begins with `n`, and asks for the one behind it. */
+static int fetch(struct rp_replay_rows *r, int64_t n, struct rp_error *err)
+{
+    PQclear(r->window);
+    r->window = NULL;
+    r->first = n;
+    if (r->asked != n) {
+        rp_replay_rows_forget(r);
+        if (ask(r, n, err) != 0)
+            return -1;
+    }
+    r->asked = -1;
+    if (rp_db_receive(r->db, &r->window, err) != 0)
+        return -1;
+    return PQntuples(r->window) == 0 ? 0 : ask(r, window_end(r), err);
 }
 
 struct field {
@@ -65,7 +144,7 @@ struct field {
     int row;
 };
 
-static struct rp_bytes bytes_of(const struct field *f, enum rp_replay_column c)
+static struct rp_bytes bytes_of(const struct field *f, enum column c)
 {
     if (PQgetisnull(f->window, f->row, (int)c))
         return RP_NULL_BYTES;
@@ -80,13 +159,13 @@ static uint32_t be32(const void *at)
     return be32toh(n);
 }
 
-static int32_t int_of(const struct field *f, enum rp_replay_column c)
+static int32_t int_of(const struct field *f, enum column c)
 {
     struct rp_bytes b = bytes_of(f, c);
     return b.len == 4 ? (int32_t)be32(b.data) : 0;
 }
 
-static int64_t long_of(const struct field *f, enum rp_replay_column c, int64_t fallback)
+static int64_t long_of(const struct field *f, enum column c, int64_t fallback)
 {
     uint64_t n;
     struct rp_bytes b = bytes_of(f, c);
@@ -96,7 +175,7 @@ static int64_t long_of(const struct field *f, enum rp_replay_column c, int64_t f
     return (int64_t)be64toh(n);
 }
 
-static int64_t time_of(const struct field *f, enum rp_replay_column c)
+static int64_t time_of(const struct field *f, enum column c)
 {
     int64_t us = long_of(f, c, RP_NO_TIME);
     return us == RP_NO_TIME ? RP_NO_TIME : us / 1000 + EPOCH_MS - (us % 1000 < 0);
@@ -104,7 +183,7 @@ static int64_t time_of(const struct field *f, enum rp_replay_column c)
 
 static enum rp_reason reason_of(const struct field *f)
 {
-    struct rp_bytes name = bytes_of(f, RP_REPLAY_C_reason);
+    struct rp_bytes name = bytes_of(f, C_reason);
     for (int i = 0; i < RP_N_REASONS; i++)
         if (rp_bytes_equal(name, rp_str(rp_reason_name((enum rp_reason)i))))
             return (enum rp_reason)i;
@@ -142,8 +221,8 @@ static struct rp_bytes next_element(struct elements *e)
 /* Pairs of two arrays, which lie side by side; causes and headers are both such pairs of bytes. */
 _Static_assert(sizeof(struct rp_header) == sizeof(struct rp_cause), "two pairs of bytes");
 
-static int read_pairs(struct rp_replay_rows *r, const struct field *f, enum rp_replay_column first,
-                      enum rp_replay_column second, struct rp_header **out, size_t *out_n,
+static int read_pairs(struct rp_replay_rows *r, const struct field *f, enum column first,
+                      enum column second, struct rp_header **out, size_t *out_n,
                       struct rp_error *err)
 {
     struct elements a = elements_of(bytes_of(f, first)), b = elements_of(bytes_of(f, second));
@@ -160,8 +239,7 @@ static int read_causes(struct rp_replay_rows *r, const struct field *f, struct r
                        struct rp_error *err)
 {
     struct rp_header *pairs;
-    if (read_pairs(r, f, RP_REPLAY_C_cause_classes, RP_REPLAY_C_cause_messages, &pairs,
-                   &task->n_causes, err) != 0)
+    if (read_pairs(r, f, C_cause_classes, C_cause_messages, &pairs, &task->n_causes, err) != 0)
         return -1;
     struct rp_cause *causes = rp_arena_alloc(&r->arena, (task->n_causes + 1) * sizeof *causes);
     if (causes == NULL)
@@ -177,24 +255,23 @@ static int read_task(struct rp_replay_rows *r, const struct field *f, struct rp_
 {
     struct rp_header *headers;
     size_t n_headers;
-    if (read_pairs(r, f, RP_REPLAY_C_header_keys, RP_REPLAY_C_header_values, &headers, &n_headers,
-                   err) != 0)
+    if (read_pairs(r, f, C_header_keys, C_header_values, &headers, &n_headers, err) != 0)
         return -1;
     *task = (struct rp_failed_task){
-        .task_id = bytes_of(f, RP_REPLAY_C_task_id),
-        .task_type = bytes_of(f, RP_REPLAY_C_task_type),
-        .target = bytes_of(f, RP_REPLAY_C_target),
-        .key = bytes_of(f, RP_REPLAY_C_task_key),
-        .payload = bytes_of(f, RP_REPLAY_C_payload),
+        .task_id = bytes_of(f, C_task_id),
+        .task_type = bytes_of(f, C_task_type),
+        .target = bytes_of(f, C_target),
+        .key = bytes_of(f, C_task_key),
+        .payload = bytes_of(f, C_payload),
         .headers = headers,
         .n_headers = n_headers,
-        .attempt = int_of(f, RP_REPLAY_C_attempt),
-        .error_class = bytes_of(f, RP_REPLAY_C_error_class),
-        .error_message = bytes_of(f, RP_REPLAY_C_error_message),
-        .error_category = bytes_of(f, RP_REPLAY_C_error_category),
-        .source = bytes_of(f, RP_REPLAY_C_source),
-        .first_failed_at_ms = time_of(f, RP_REPLAY_C_first_failed_at),
-        .failed_at_ms = time_of(f, RP_REPLAY_C_failed_at),
+        .attempt = int_of(f, C_attempt),
+        .error_class = bytes_of(f, C_error_class),
+        .error_message = bytes_of(f, C_error_message),
+        .error_category = bytes_of(f, C_error_category),
+        .source = bytes_of(f, C_source),
+        .first_failed_at_ms = time_of(f, C_first_failed_at),
+        .failed_at_ms = time_of(f, C_failed_at),
     };
     return read_causes(r, f, task, err);
 }
@@ -204,22 +281,22 @@ static int read_row(struct rp_replay_rows *r, const struct field *f, struct rp_r
 {
     rp_arena_reset(&r->arena);
     *out = (struct rp_replay_row){
-        .n = long_of(f, RP_REPLAY_C_n, -1),
-        .gone = PQgetisnull(f->window, f->row, RP_REPLAY_C_id) == 1,
-        .refused = bytes_of(f, RP_REPLAY_C_refused),
-        .edited = bytes_of(f, RP_REPLAY_C_edited),
-        .about = bytes_of(f, RP_REPLAY_C_about),
-        .record = bytes_of(f, RP_REPLAY_C_record),
-        .key = bytes_of(f, RP_REPLAY_C_record_key),
+        .n = long_of(f, C_n, -1),
+        .gone = PQgetisnull(f->window, f->row, C_id) == 1,
+        .refused = bytes_of(f, C_refused),
+        .edited = bytes_of(f, C_edited),
+        .about = bytes_of(f, C_about),
+        .record = bytes_of(f, C_record),
+        .key = bytes_of(f, C_record_key),
         .letter =
             {
-                .has_task = PQgetisnull(f->window, f->row, RP_REPLAY_C_task_id) == 0,
-                .raw = bytes_of(f, RP_REPLAY_C_raw),
+                .has_task = PQgetisnull(f->window, f->row, C_task_id) == 0,
+                .raw = bytes_of(f, C_raw),
                 .reason = reason_of(f),
-                .detail = bytes_of(f, RP_REPLAY_C_detail),
-                .category = bytes_of(f, RP_REPLAY_C_category),
-                .policy = bytes_of(f, RP_REPLAY_C_policy),
-                .attempts = int_of(f, RP_REPLAY_C_attempts),
+                .detail = bytes_of(f, C_detail),
+                .category = bytes_of(f, C_category),
+                .policy = bytes_of(f, C_policy),
+                .attempts = int_of(f, C_attempts),
             },
     };
     return out->letter.has_task ? read_task(r, f, &out->letter.task, err) : 0;
@@ -228,11 +305,11 @@ static int read_row(struct rp_replay_rows *r, const struct field *f, struct rp_r
 int rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row *out,
                       struct rp_error *err)
 {
-    if (!has_row(r, n)) {
-        drop_window(r);
-        if (rp_replay_windows_take(r->windows, n, &r->window, err) != 0)
-            return -1;
-        r->first = n;
+    if ((r->window == NULL || n < r->first || n >= window_end(r)) && fetch(r, n, err) != 0) {
+        if (r->db != NULL)
+            (void)rp_db_needs_mending(r->db, err);
+        disconnect(r);
+        return -1;
     }
     if (PQntuples(r->window) == 0)
         return rp_fail(err, RP_E_NOT_FOUND, RP_FATAL, "the job has no item %" PRId64, n);

@@ -6,8 +6,9 @@
 #include "db.h"
 #include "dead_letter.h"
 
-/* The rows of a replay job, in the order of their numbers. One thread, beside the one that reads
- * ahead. */
+/* The rows of a replay job, in the order of their numbers: read by windows, of which the next one
+ * is on its way while one is worked through. A window is bounded in rows and in bytes. Owns its
+ * connection. One thread. */
 struct rp_replay_rows;
 
 struct rp_replay_row {
