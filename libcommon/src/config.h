@@ -87,7 +87,7 @@ struct rp_config {
             struct rp_type_keep {
                 char *type; /* a name or a glob */
                 int64_t keep_ms;
-            } *items;
+            } * items;
             size_t n;
         } by_type;
         char *export_dir; /* retention.export; "": none */
@@ -122,7 +122,8 @@ bool rp_config_is_topic_name(struct rp_bytes name);
 /* Whether an event may name this target: allowed by a glob, and not our own. */
 bool rp_config_allows_target(const struct rp_config *config, struct rp_bytes name);
 
-/* The name that was allowed last, for who asks once a record; of one configuration. Zeroed: none. */
+/* The name that was allowed last, for who asks once a record; of one configuration. Zeroed: none.
+ */
 struct rp_allowed {
     char name[RP_MAX_TOPIC_NAME];
     size_t len;

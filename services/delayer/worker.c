@@ -188,8 +188,8 @@ static const struct rp_property consumer_defaults[] = {
     {"queued.max.messages.kbytes", "512"},
     {"fetch.message.max.bytes", "262144"},
     {"fetch.queue.backoff.ms", "5"},
-    /* A partition that comes is fetched when the fetch under way has ended, which may wait; so is one
-     * that was left out for having enough, and what it had must last until then. */
+    /* A partition that comes is fetched when the fetch under way has ended, which may wait; so is
+     * one that was left out for having enough, and what it had must last until then. */
     {"fetch.wait.max.ms", "20"},
 };
 
