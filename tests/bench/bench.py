@@ -37,7 +37,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="one small round of each")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
     parser.add_argument("--rounds", type=int, help="of each measurement (default 3; of the long ones 2)")
-    parser.add_argument("--count", type=int, help="records of a throughput round (default 200000)")
+    parser.add_argument("--count", type=int, help="records of a throughput round (default 500000)")
     parser.add_argument("--plot", metavar="FILE", help="draw the distributions of lateness there (SVG)")
     options = parser.parse_args()
     for part in options.parts:
@@ -51,7 +51,7 @@ def sized(options):
     small = options.quick
     options.lateness_rounds = options.burst_rounds = options.rounds or (1 if small else 2)
     options.rounds = options.rounds or (1 if small else 3)
-    options.count = options.count or (50_000 if small else 200_000)
+    options.count = options.count or (50_000 if small else 500_000)
     options.pending = [100_000, 200_000] if small else [1_000_000, 10_000_000]
     options.days = [20_000, 50_000] if small else [1_000_000, 10_000_000]
     options.held = 20_000 if small else 100_000

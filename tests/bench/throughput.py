@@ -6,6 +6,8 @@ So start-up, rebalances and the first connections are in no figure, and both sid
 just written. Throughput is counted from the first to the last append at the destination, as the broker
 stamps them; processor time from the commit of the backlog on."""
 
+import itertools
+
 from figures import in_turn
 from stage import Fill, finish, more_brokers, now_ms, processor_us, run, start, wait_for_metric
 
@@ -105,10 +107,9 @@ def delayer_round(stage, figures, count, number, label, size=200, partitions=8, 
 
 
 def scale(stage, figures, options):
-    for workers in (1, 2, 4):
-        for partitions in (4, 16, 64):
-            label = f"scale, router, 200 B, workers: {workers}, partitions: {partitions}"
-            router_round(stage, figures, options.count // 2, 0, label, 200, workers, partitions, None)
+    for number, workers, partitions in itertools.product(range(options.rounds), (1, 2, 4), (4, 16, 64)):
+        label = f"scale, router, 200 B, workers: {workers}, partitions: {partitions}"
+        router_round(stage, figures, options.count // 2, number, label, 200, workers, partitions, None)
 
 
 def transaction(stage, figures, options):
