@@ -55,6 +55,8 @@ struct worker {
     bool joined;             /* the group has told us our partitions, if any */
     int64_t due_mono_ms;     /* the batch is written then, if it has rows */
     int64_t recall_mono_ms;  /* PostgreSQL has the beginning of it until then, if it has that */
+    int64_t given_mono_ms;   /* when the writer got what it has */
+    bool slow;               /* it took the last batch longer than the next one may wait, sent */
     int64_t connect_mono_ms; /* the database is left alone until then */
     int64_t wait_ms;
     struct rp_error failure; /* of what the group's callbacks did */
@@ -194,6 +196,7 @@ static void settle(struct worker *w)
         database_failed(w, &err);
         return;
     }
+    w->slow = rp_mono_ms() - w->given_mono_ms > SENT_MS;
     w->wait_ms = 0;
     for (size_t i = 0; i < w->parts.n; i++) {
         struct part *part = &w->parts.items[i];
@@ -218,6 +221,7 @@ static void write_batch(struct worker *w)
         database_failed(w, &err);
         return;
     }
+    w->given_mono_ms = rp_mono_ms();
     w->filling = w->filling == w->lanes ? w->lanes + 1 : w->lanes;
     RP_CRASH_POINT(batch_given);
 }
@@ -290,6 +294,9 @@ static void send_batch(struct worker *w)
     struct batch *b = w->filling->batch;
     bool sent = batch_sent(b);
     int64_t latest = rp_mono_ms() + SENT_MS;
+    /* It would be taken back and sent twice, and what is sent in vain makes the writer slower. */
+    if (w->slow && writer_busy(w->writer))
+        return;
     if (batch_send(b, w->filling->store, &w->parts, &err) != 0) {
         database_failed(w, &err);
         return;
