@@ -9,7 +9,9 @@
 
 #include "units.h"
 
-#define WINDOW_ROWS  "4000"
+/* No less than a batch of the sender's: within one, whoever reads its target would wait for
+ * PostgreSQL. */
+#define WINDOW_ROWS  "8000"
 #define WINDOW_BYTES "8388608"
 #define TIMEOUT_MS   60000
 /* 2000-01-01, from where PostgreSQL counts. */

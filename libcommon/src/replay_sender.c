@@ -14,8 +14,8 @@
 
 /* Nothing can be sent between two transactions while the brokers end the first, some ms. */
 #define BATCH_ROWS   8000
-#define BATCH_BYTES  (16u << 20)
-#define MAX_SUSPECTS 4096
+#define BATCH_BYTES  (8u << 20)
+#define MAX_SUSPECTS 8192
 
 struct rp_replay_sender {
     struct rp_config config; /* the caller's, but that it always says exactly-once */
