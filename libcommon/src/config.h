@@ -87,7 +87,7 @@ struct rp_config {
             struct rp_type_keep {
                 char *type; /* a name or a glob */
                 int64_t keep_ms;
-            } * items;
+            } *items;
             size_t n;
         } by_type;
         char *export_dir; /* retention.export; "": none */

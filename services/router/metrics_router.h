@@ -8,7 +8,7 @@
 #define ROUTER_SERIES      64u
 #define ROUTER_SERIES_TYPE 48u /* longer types are looked up each time */
 
-/* The router's counters; the workers of a process share them. */
+/* A worker's view of the router's counters, which the workers of a process share. */
 struct router_metrics {
     struct rp_family *events; /* by decision, type, reason */
     /* Of `events`, by a hash of the type: to find a series by its labels takes longer than most of

@@ -101,7 +101,7 @@ Change what is assumed in `million.py`, and print the page anew: `python3 tests/
 |---|---|---|---|
 {follows}
 
-A worker is one thread, shares nothing with others, and takes whole partitions, so workers and partitions add up as long as the brokers
+A worker is one thread (an archiver's has a second that writes), shares nothing with others, and takes whole partitions, so workers and partitions add up as long as the brokers
 do. `partition_cost` is of one machine whose cores were all in use.
 
 ## What breaks first
