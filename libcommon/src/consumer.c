@@ -93,6 +93,10 @@ static int subscribe(rd_kafka_t *rk, char *const *topics, size_t n, struct rp_er
 static int set_defaults(rd_kafka_conf_t *conf, const struct rp_config *config,
                         const struct rp_consumer_options *options, struct rp_error *err)
 {
+    /* What is fetched ahead may last for less than librdkafka's second. */
+    static const struct rp_property backoff = {"fetch.queue.backoff.ms", "20"};
+    if (rp_kafka_conf_default(conf, config, RP_KAFKA_CONSUMER, &backoff, err) != 0)
+        return -1;
     for (size_t i = 0; i < options->n_defaults; i++)
         if (rp_kafka_conf_default(conf, config, RP_KAFKA_CONSUMER, &options->defaults[i], err) != 0)
             return -1;

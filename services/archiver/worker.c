@@ -70,7 +70,7 @@ static char *topic_of(const struct worker *w)
 /* All that is not committed is forgotten; it is read again from where PostgreSQL says. */
 static void stand_still(struct worker *w)
 {
-    store_disconnect(w->filling->store);
+    store_disconnect(w->filling->store); /* the writer may wait for what was sent on it */
     writer_drop(w->writer);
     w->connected = false;
     for (size_t i = 0; i < 2; i++) {
@@ -442,11 +442,6 @@ static int run(struct worker *w, struct rp_error *err)
     return 0;
 }
 
-/* What is fetched ahead lasts for less than the default of a second. */
-static const struct rp_property consumer_defaults[] = {
-    {"fetch.queue.backoff.ms", "20"},
-};
-
 static int init(struct worker *w, struct rp_error *err)
 {
     const struct rp_config *config = w->service->config;
@@ -476,8 +471,6 @@ static int init(struct worker *w, struct rp_error *err)
         .topics = &config->topics.dead_letter,
         .n_topics = 1,
         .eof = true,
-        .defaults = consumer_defaults,
-        .n_defaults = sizeof consumer_defaults / sizeof *consumer_defaults,
     };
     return rp_consumer_new(config, &member, &callbacks, &w->consumer, err);
 }

@@ -389,10 +389,8 @@ static void step(struct router *r)
         (void)close_batch(r);
 }
 
+/* A partition that comes is fetched when the fetch under way has ended, which may wait. */
 static const struct rp_property consumer_defaults[] = {
-    /* What is fetched ahead may last for less than the default of a second. */
-    {"fetch.queue.backoff.ms", "20"},
-    /* A partition that comes is fetched when the fetch under way has ended, which may wait. */
     {"fetch.wait.max.ms", "100"},
 };
 
