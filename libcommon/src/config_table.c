@@ -78,7 +78,7 @@ static const struct rp_param topics[] = {
 
 static const struct rp_param targets[] = {
     {.key = "allow", .type = RP_P_LIST, .item = RP_P_STRING, RP_FIELD(rp_config, targets.allow),
-     .min = 1, .max = 249, .max_items = 1000, .def = "",
+     .min = 1, .max = RP_MAX_TOPIC_NAME, .max_items = 1000, .def = "",
      .about = "The topics that an event may name as its target, as globs. With none, only the "
               "targets that policies name are used."},
     END,

@@ -160,12 +160,14 @@ const struct rp_param rp_policy_params[] = {
     {.key = "preset", .type = RP_P_CHOICE, RP_FIELD(rp_policy, preset), .words = rp_preset_names,
      .about = "A start, of which all can be stated otherwise: short (5 executions, from 2s x2), "
               "medium (7, from 30s x2), long (11, from 5m x1.75)."},
-    {.key = "target", .type = RP_P_STRING, RP_FIELD(rp_policy, target), .min = 1, .max = 249,
+    {.key = "target", .type = RP_P_STRING, RP_FIELD(rp_policy, target), .min = 1,
+     .max = RP_MAX_TOPIC_NAME,
      .about = "The topic where a task is re-invoked when its event names none."},
     SCHEDULE(rp_policy),
     CLASSES(retryable, "Error classes (or globs) that are retried whatever their category."),
     CLASSES(non_retryable, "Error classes (or globs) that are never retried."),
-    {.key = "fallback", .type = RP_P_STRING, RP_FIELD(rp_policy, fallback), .min = 1, .max = 249,
+    {.key = "fallback", .type = RP_P_STRING, RP_FIELD(rp_policy, fallback), .min = 1,
+     .max = RP_MAX_TOPIC_NAME,
      .about = "The topic of the last try, before a task becomes a dead letter."},
     {.key = "track", .type = RP_P_BOOL, RP_FIELD(rp_policy, track), .def = "false",
      .about = "Kept for the steps of a task in task-events, which this version does not write: "

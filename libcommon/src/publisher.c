@@ -13,7 +13,6 @@
 #include "record_size.h"
 #include "rounds.h"
 
-#define TOPIC_MAX    249
 #define CALL_MS      RP_PRODUCER_CALL_MS
 #define MAX_FAILURES 1024u
 
@@ -290,7 +289,7 @@ static int take_turn(struct rp_publisher *p, const struct rp_outgoing *record, i
 static int send_now(struct rp_publisher *p, const struct rp_outgoing *record,
                     rd_kafka_headers_t *headers, struct rp_error *err)
 {
-    char topic[TOPIC_MAX + 1];
+    char topic[RP_MAX_TOPIC_NAME + 1];
     memcpy(topic, record->topic.data, record->topic.len);
     topic[record->topic.len] = '\0';
     RP_CRASH_POINT(produce_before);
@@ -329,7 +328,7 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
                       struct rp_error *err)
 {
     assert(p->in_batch);
-    if (record->topic.len > TOPIC_MAX)
+    if (record->topic.len > RP_MAX_TOPIC_NAME)
         return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "no topic has so long a name");
     int64_t bytes = rp_record_batch_bytes(record);
     if (make_mark(p, record->tag, err) != 0 || take_turn(p, record, bytes, err) != 0)

@@ -96,7 +96,7 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct rp_replay_maker *
 
 static int shown(struct rp_bytes topic)
 {
-    return (int)(topic.len > 249 ? 249 : topic.len);
+    return (int)(topic.len > RP_MAX_TOPIC_NAME ? RP_MAX_TOPIC_NAME : topic.len);
 }
 
 /* A target that is named must be allowed, or be the one that the policy names; what nobody names,

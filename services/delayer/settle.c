@@ -89,7 +89,8 @@ static int refuse(struct settle_context *c, const struct settle_record *r,
                   struct rp_bytes target, struct settlement *out, struct rp_error *err)
 {
     char name[250], text[320];
-    (void)snprintf(name, sizeof name, "%.*s", (int)(target.len > 249 ? 249 : target.len),
+    (void)snprintf(name, sizeof name, "%.*s",
+                   (int)(target.len > RP_MAX_TOPIC_NAME ? RP_MAX_TOPIC_NAME : target.len),
                    target.len == 0 ? "" : (const char *)target.data);
     (void)snprintf(text, sizeof text, "%s %s", format, name);
     return bury(c, r, task, reason, rp_arena_text(&c->arena, text), out, err);

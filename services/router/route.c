@@ -128,7 +128,7 @@ static int look_at(struct route_context *c, struct rp_bytes topic, bool *usable,
 {
     char text[320];
     enum rp_target_state state = rp_targets_state(c->targets, topic);
-    int shown = (int)(topic.len > 249 ? 249 : topic.len);
+    int shown = (int)(topic.len > RP_MAX_TOPIC_NAME ? RP_MAX_TOPIC_NAME : topic.len);
     *usable = state == RP_TARGET_USABLE;
     if (*usable)
         return 0;
