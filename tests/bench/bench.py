@@ -60,7 +60,7 @@ def sized(options):
     options.sizes = [200] if small else [200, 1024]
     options.rates = [200] if small else [200, 2000, 10_000]
     options.load = {"seconds": 5, "max": 3000} if small else {"seconds": 10, "max": 10_000}
-    options.lateness_warm_up = [] if small else [15]
+    options.lateness_warm_up = 0 if small else 15
     options.warm_up = 5000 if small else 500_000
     options.peer_count = 5000 if small else 20_000
     options.peer_times = 2 if small else 20
