@@ -20,8 +20,8 @@ RP_NODISCARD int rp_filter_new(int64_t now_ms, struct rp_filter **out, struct rp
 void rp_filter_free(struct rp_filter *f);
 
 /* One flag: `--field value`. The value is taken as it stands: "a,b" for one of several, and in
- * front one of = != < <= > >= ~ !~ where the field knows it. A failure leaves the filter as it was
- * and names the flag. */
+ * front one of = != < <= > >= ~ !~ where the field knows it. A failure leaves the filter as it
+ * was. */
 RP_NODISCARD int rp_filter_flag(struct rp_filter *f, const char *field, const char *value,
                                 struct rp_error *err);
 /* `--where expression`, as often as it comes. A failure leaves the filter as it was and says "at

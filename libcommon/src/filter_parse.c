@@ -422,8 +422,7 @@ int rp_filter_flag(struct rp_filter *f, const char *field, const char *value, st
         return rp_fail(err, RP_E_INVALID, RP_POISON, "there is no field '%.40s'", field);
     struct rp_filter_node *n = check_text(f, value, err) == 0 ? parse_flag(&p, at) : NULL;
     if (n == NULL)
-        return rp_fail_in(err, "--%s",
-                          rp_filter_fields[at].flag == NULL ? field : rp_filter_fields[at].flag);
+        return -1;
     rp_filter_adopt(&f->root, n);
     f->said = true;
     return 0;

@@ -61,8 +61,10 @@ static int read_flags(const struct cli_args *args, struct rp_filter *f)
         if (i == RP_FIELD_REASON && cli_has_option(args, FILTER_REASON_TO_ACT))
             flag = FILTER_REASON_TO_ACT;
         const char *value = flag == NULL ? NULL : cli_value(args, flag);
-        if (value != NULL && rp_filter_flag(f, rp_filter_fields[i].name, value, &err) != 0)
+        if (value != NULL && rp_filter_flag(f, rp_filter_fields[i].name, value, &err) != 0) {
+            (void)rp_fail_in(&err, "--%s", flag);
             return refuse(&err);
+        }
     }
     return CLI_OK;
 }

@@ -77,7 +77,7 @@ static void a_filter_that_cannot_be_read_is_pointed_at(void **state)
         {"dlq count --reason none-such", "--reason"},
         {"dlq count --group xyz", "no group"},
         {"dlq count --id '<x'", "--id"},
-        {"dlq discard --dead-for none-such --reason x", "there is no 'none-such'"},
+        {"dlq discard --dead-for none-such --reason x", "--dead-for: there is no 'none-such'"},
     };
     ALL_REFUSED(cases);
 }
