@@ -9,11 +9,11 @@
 
 #include "units.h"
 
-/* No less than a batch of the sender's: within one, whoever reads its target would wait for
- * PostgreSQL. */
-#define WINDOW_ROWS  "8000"
-#define WINDOW_BYTES "8388608"
-#define TIMEOUT_MS   60000
+#define AS_TEXT_OF(number) #number
+#define AS_TEXT(number)    AS_TEXT_OF(number)
+#define WINDOW_ROWS        AS_TEXT(RP_REPLAY_ROWS)
+#define WINDOW_BYTES       AS_TEXT(RP_REPLAY_BYTES)
+#define TIMEOUT_MS         60000
 /* 2000-01-01, from where PostgreSQL counts. */
 #define EPOCH_MS INT64_C(946684800000)
 

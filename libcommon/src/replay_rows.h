@@ -11,6 +11,11 @@
  * connection. One thread. */
 struct rp_replay_rows;
 
+/* What bounds a batch that is sent: as much as that, since nothing goes out while the brokers end
+ * one. And a window: were it smaller, whoever reads the target would wait for PostgreSQL. */
+#define RP_REPLAY_ROWS  8000
+#define RP_REPLAY_BYTES 8388608
+
 struct rp_replay_row {
     int64_t n;
     bool gone;               /* the archive has no such dead letter any more */

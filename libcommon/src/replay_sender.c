@@ -12,11 +12,6 @@
 #include "replay_message.h"
 #include "replay_rows.h"
 
-/* Nothing can be sent between two transactions while the brokers end the first, some ms. */
-#define BATCH_ROWS   8000
-#define BATCH_BYTES  (8u << 20)
-#define MAX_SUSPECTS 8192
-
 struct rp_replay_sender {
     struct rp_config config; /* the caller's, but that it always says exactly-once */
     const struct rp_replay_job *job;
@@ -28,7 +23,7 @@ struct rp_replay_sender {
     struct rp_replay_rows *rows;
     /* Items of a batch that failed, ascending: each goes alone, and what fails alone is to blame.
      */
-    int64_t suspects[MAX_SUSPECTS];
+    int64_t suspects[RP_REPLAY_ROWS];
     size_t n_suspects;
     /* The batch */
     json_t *refusals;
@@ -99,7 +94,7 @@ static int by_number(const void *a, const void *b)
 
 static void suspect(struct rp_replay_sender *s, int64_t n)
 {
-    if (s->n_suspects < MAX_SUSPECTS)
+    if (s->n_suspects < RP_REPLAY_ROWS)
         s->suspects[s->n_suspects++] = n;
 }
 
@@ -232,7 +227,7 @@ static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct r
             *end = n + 1;
             return -1;
         }
-        if (s->bytes >= BATCH_BYTES)
+        if (s->bytes >= RP_REPLAY_BYTES)
             *end = n + 1;
     }
     return 0;
@@ -255,7 +250,7 @@ static int give_up(struct rp_replay_sender *s, int64_t from, int64_t end, struct
 int rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int64_t until, int64_t *sent,
                           struct rp_error *err)
 {
-    int64_t from = *next, end = from + BATCH_ROWS < until ? from + BATCH_ROWS : until;
+    int64_t from = *next, end = from + RP_REPLAY_ROWS < until ? from + RP_REPLAY_ROWS : until;
     end = end_by_suspects(s, from, end);
     if (begin(s, err) != 0 || fill(s, from, &end, err) != 0 || keep_refusals(s, err) != 0)
         return give_up(s, from, end, err);
