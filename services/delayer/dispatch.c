@@ -144,6 +144,7 @@ static int take_all_due(struct dispatch *d, int64_t horizon_us, struct rp_error 
         if (take_due(d, l->items[(d->first_lane + i) % l->n], horizon_us, err) != 0)
             return -1;
     d->first_lane++;
+    d->behind = rp_outbox_full(&d->outbox);
     return 0;
 }
 

@@ -97,6 +97,16 @@ static bool is_full(const struct delayer *d)
     return lanes_held(&d->lanes) >= (size_t)d->config->max_held;
 }
 
+/* While more is due than a batch takes, what is due of the lane goes out first: read now, the rest
+ * would only be spilled. */
+static bool has_enough(const struct delayer *d, struct lane *lane, int64_t now_ms)
+{
+    struct frontier_entry head;
+    const struct frontier *f = lane_frontier(lane);
+    return d->dispatch.behind && frontier_held(f) >= READ_MOST && frontier_peek(f, &head) &&
+           head.settle_ms <= now_ms;
+}
+
 /* With no more room, only recoveries go on: until they end they give nothing out. */
 static void read_lanes(struct delayer *d)
 {
@@ -105,7 +115,7 @@ static void read_lanes(struct delayer *d)
     bool full = is_full(d);
     for (size_t i = 0; i < d->lanes.n; i++) {
         struct lane *lane = d->lanes.items[i];
-        if (full && !frontier_recovering(lane_frontier(lane)))
+        if ((full && !frontier_recovering(lane_frontier(lane))) || has_enough(d, lane, now_ms))
             continue;
         if (lane_read(lane, now_ms, READ_MOST, &d->headers, &err) < 0) {
             rp_outbox_back_off(d->outbox, &err);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A million tasks wait in a tier: the log is the waiting room, so memory hardly notices."""
+"""What waits in a tier, or is late, waits in the log: so memory hardly notices."""
 
 import os
 import re
@@ -9,11 +9,12 @@ import time
 import contract
 import pytest
 from confluent_kafka import Producer
-from pipeline import now_ms
+from pipeline import now_ms, wait_for
 
 pytestmark = pytest.mark.alone
 
 TASKS = int(os.environ.get("REPRISE_MEMORY_TASKS", 1_000_000))
+OVERDUE = TASKS // 5
 PAYLOAD = 1024
 MIB = 1 << 20
 
@@ -35,8 +36,8 @@ class Watch(threading.Thread):
             time.sleep(0.2)
 
 
-def park(pipeline, target, due_first, due_spread):
-    """Puts the tasks into retry-60s as the router does, due one after another."""
+def park(pipeline, tier, target, count, due_first, due_spread):
+    """Puts tasks into the tier as the router does, due one after another."""
     value = contract.single_object(
         {
             "task_id": "t",
@@ -57,18 +58,18 @@ def park(pipeline, target, due_first, due_spread):
             "queue.buffering.max.messages": 200_000,
         }
     )
-    for i in range(TASKS):
+    for i in range(count):
         headers = [
             ("reprise-task-id", f"t-{i}"),
             ("reprise-attempt", "2"),
-            ("reprise-due", str(due_first + i * due_spread // TASKS)),
+            ("reprise-due", str(due_first + i * due_spread // count)),
             ("reprise-target", target),
             ("reprise-policy", "default"),
             ("reprise-first-failed-at", "1"),
         ]
         while True:
             try:
-                producer.produce(f"{pipeline.prefix}retry-60s", value, str(i), headers=headers)
+                producer.produce(pipeline.prefix + tier, value, str(i), headers=headers)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -84,7 +85,7 @@ def test_a_million_waiting_tasks_cost_little_memory(new_pipeline):
     watch = Watch(delayer.process.pid)
     watch.start()
     due_first, due_spread = now_ms() + 100_000, 15_000
-    park(pipeline, target, due_first, due_spread)
+    park(pipeline, "retry-60s", target, TASKS, due_first, due_spread)
     assert now_ms() < due_first - 45_000, "too slow a machine: they were due before they waited"
     # A tier is read a slack before its records can be due, and what is read is held.
     time.sleep(2)
@@ -106,3 +107,21 @@ def test_a_million_waiting_tasks_cost_little_memory(new_pipeline):
     assert (len(seen), doubled, early) == (TASKS, 0, 0)
     assert waiting < 64
     assert due < 256
+
+
+def test_an_overdue_backlog_is_read_as_it_goes_out(new_pipeline):
+    pipeline = new_pipeline("overdue", log={"level": "info"}, delayer={"memory": "32MiB"})
+    target = pipeline.create_target("work", partitions=4)
+    park(pipeline, "retry-1s", target, OVERDUE, now_ms() - 60_000, 0)
+    (delayer,) = pipeline.start("delayer")
+    spilled = []
+
+    def value(metric):
+        return sum(float(n) for n in re.findall(rf"^{metric}.* (\S+)$", delayer.get("/metrics")[1], re.M))
+
+    def all_sent():
+        spilled.append(value(r'reprise_delayer_held_bytes{.*where="spill"'))
+        return value(r"reprise_delayer_settled_total{") == OVERDUE or time.sleep(0.2)
+
+    wait_for(all_sent, "the backlog to be sent", 120)
+    assert max(spilled) == 0
