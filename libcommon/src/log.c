@@ -155,10 +155,13 @@ static void put_tail(struct line *l)
     l->len += (size_t)n;
 }
 
+bool rp_log_shows(enum rp_log_level level)
+{
+    return (int)level >= atomic_load_explicit(&setup.level, memory_order_relaxed);
+}
+
 void rp_log_fields(enum rp_log_level level, const char *event, const struct rp_field *fields)
 {
-    if ((int)level < atomic_load_explicit(&setup.level, memory_order_relaxed))
-        return;
     struct line l;
     l.len = 0;
     l.full = false;

@@ -333,12 +333,6 @@ static int64_t linger_left_ms(const struct router *r)
     return most - (rp_mono_ms() - r->batch.began_mono_ms);
 }
 
-static bool batch_is_due(const struct router *r)
-{
-    const struct rp_outbox *o = &r->outbox;
-    return o->n > 0 && (rp_outbox_full(o) || linger_left_ms(r) <= 0);
-}
-
 static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
 {
     struct router *r = opaque;
@@ -378,15 +372,17 @@ static void step(struct router *r)
     take_over(r);
     int64_t wait_ms = arrivals_waiting(r->intake.arrivals) > 0 ? ARRIVAL_MS : IDLE_MS;
     if (r->outbox.n > 0)
-        wait_ms = linger_left_ms(r);
-    rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
+        wait_ms = rp_outbox_full(&r->outbox) ? 0 : linger_left_ms(r);
+    if (wait_ms <= 0) {
+        (void)close_batch(r);
+        return;
+    }
+    rd_kafka_message_t *m = rp_consumer_poll(r->consumer, (int)wait_ms);
     r->route.policies = rp_worker_policies(r->w);
     if (m != NULL) {
         handle(r, m);
         rd_kafka_message_destroy(m);
     }
-    if (batch_is_due(r))
-        (void)close_batch(r);
 }
 
 /* A partition that comes is fetched when the fetch under way has ended, which may wait. */
