@@ -5,43 +5,34 @@
 
 #include "units.h"
 
-#define MOST_OWN 7 /* headers of ours on one record */
+#define MOST_OWN     7 /* headers of ours on one record */
+#define MOST_NUMBERS 3 /* among them */
 
 struct builder {
     struct rp_header *headers;
     size_t n;
-    struct rp_arena *arena;
-    bool failed;
+    char *room; /* for the next number */
 };
 
-static void put(struct builder *b, const char *name, struct rp_bytes value)
+static void put(struct builder *b, struct rp_bytes name, struct rp_bytes value)
 {
-    b->headers[b->n++] = (struct rp_header){rp_str(name), value};
+    b->headers[b->n++] = (struct rp_header){name, value};
 }
 
-static void put_number(struct builder *b, const char *name, int64_t value)
+static void put_number(struct builder *b, struct rp_bytes name, int64_t value)
 {
-    char *text = rp_arena_alloc(b->arena, RP_UNIT_TEXT);
-    b->failed = b->failed || text == NULL;
-    put(b, name, text == NULL ? RP_NULL_BYTES : rp_str(rp_format_int(value, text)));
+    put(b, name, rp_str(rp_format_int(value, b->room)));
+    b->room += RP_UNIT_TEXT;
 }
 
 static int begin(struct builder *b, struct rp_arena *arena, size_t most, struct rp_error *err)
 {
-    *b = (struct builder){.arena = arena};
-    b->headers = rp_arena_alloc(arena, most * sizeof *b->headers);
-    if (b->headers == NULL)
+    size_t size = most * sizeof *b->headers;
+    char *room = rp_arena_alloc(arena, size + MOST_NUMBERS * RP_UNIT_TEXT);
+    *b = (struct builder){.headers = (void *)room};
+    if (room == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for %zu headers", most);
-    return 0;
-}
-
-static int end(const struct builder *b, const struct rp_header **out, size_t *out_n,
-               struct rp_error *err)
-{
-    if (b->failed)
-        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for headers");
-    *out = b->headers;
-    *out_n = b->n;
+    b->room = room + size;
     return 0;
 }
 
@@ -61,15 +52,17 @@ int rp_target_headers(const struct rp_passage *passage, const struct rp_failed_t
     for (size_t i = 0; i < task->n_headers; i++)
         if (!is_ours(task->headers[i].key))
             b.headers[b.n++] = task->headers[i];
-    put(&b, RP_HDR_TASK_ID, passage->task_id);
-    put_number(&b, RP_HDR_ATTEMPT, passage->attempt);
-    put_number(&b, RP_HDR_DUE, passage->due_ms);
-    put_number(&b, RP_HDR_FIRST_FAILED_AT, passage->first_failed_at_ms);
+    put(&b, rp_str(RP_HDR_TASK_ID), passage->task_id);
+    put_number(&b, rp_str(RP_HDR_ATTEMPT), passage->attempt);
+    put_number(&b, rp_str(RP_HDR_DUE), passage->due_ms);
+    put_number(&b, rp_str(RP_HDR_FIRST_FAILED_AT), passage->first_failed_at_ms);
     if (passage->replay_id.data != NULL)
-        put(&b, RP_HDR_REPLAY_ID, passage->replay_id);
+        put(&b, rp_str(RP_HDR_REPLAY_ID), passage->replay_id);
     if (passage->fallback)
-        put(&b, RP_HDR_FALLBACK, rp_str("1"));
-    return end(&b, out, out_n, err);
+        put(&b, rp_str(RP_HDR_FALLBACK), rp_str("1"));
+    *out = b.headers;
+    *out_n = b.n;
+    return 0;
 }
 
 int rp_tier_headers(const struct rp_passage *passage, struct rp_arena *arena,
@@ -78,15 +71,17 @@ int rp_tier_headers(const struct rp_passage *passage, struct rp_arena *arena,
     struct builder b;
     if (begin(&b, arena, MOST_OWN, err) != 0)
         return -1;
-    put(&b, RP_HDR_TASK_ID, passage->task_id);
-    put_number(&b, RP_HDR_ATTEMPT, passage->attempt);
-    put_number(&b, RP_HDR_DUE, passage->due_ms);
-    put(&b, RP_HDR_TARGET, passage->target);
-    put(&b, RP_HDR_POLICY, passage->policy);
-    put_number(&b, RP_HDR_FIRST_FAILED_AT, passage->first_failed_at_ms);
+    put(&b, rp_str(RP_HDR_TASK_ID), passage->task_id);
+    put_number(&b, rp_str(RP_HDR_ATTEMPT), passage->attempt);
+    put_number(&b, rp_str(RP_HDR_DUE), passage->due_ms);
+    put(&b, rp_str(RP_HDR_TARGET), passage->target);
+    put(&b, rp_str(RP_HDR_POLICY), passage->policy);
+    put_number(&b, rp_str(RP_HDR_FIRST_FAILED_AT), passage->first_failed_at_ms);
     if (passage->replay_id.data != NULL)
-        put(&b, RP_HDR_REPLAY_ID, passage->replay_id);
-    return end(&b, out, out_n, err);
+        put(&b, rp_str(RP_HDR_REPLAY_ID), passage->replay_id);
+    *out = b.headers;
+    *out_n = b.n;
+    return 0;
 }
 
 static struct rp_bytes last_value(const struct rp_header *headers, size_t n, const char *name)

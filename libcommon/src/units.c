@@ -112,15 +112,19 @@ static char *format_with_unit(int64_t n, const struct unit *units, char out[RP_U
     return out;
 }
 
-/* Runs several times a record, so it does without printf. */
+/* Runs several times a record, so it does without printf, and takes two digits at a time. */
 char *rp_format_int(int64_t n, char out[RP_UNIT_TEXT])
 {
     char text[RP_UNIT_TEXT], *end = text + sizeof text, *at = end;
     uint64_t left = n < 0 ? -(uint64_t)n : (uint64_t)n;
     *--at = '\0';
-    do
-        *--at = (char)('0' + left % 10);
-    while ((left /= 10) > 0);
+    do {
+        unsigned two = (unsigned)(left % 100);
+        *--at = (char)('0' + two % 10);
+        *--at = (char)('0' + two / 10);
+    } while ((left /= 100) > 0);
+    if (at[0] == '0' && at[1] != '\0')
+        at++;
     if (n < 0)
         *--at = '-';
     return memcpy(out, at, (size_t)(end - at));

@@ -272,22 +272,22 @@ static int fall_back(struct route_context *c, const struct route_record *r,
 static int decide(struct route_context *c, const struct route_record *r, struct event *event,
                   struct route *out, struct rp_error *err)
 {
-    struct rp_decision decision;
+    struct rp_decision *decision = &c->decision;
     event->category = rp_classify(c->policies, &event->task);
     event->policy = rp_policies_match(c->policies, event->task.task_type);
     if (r->lesson != NULL && r->lesson->level > RP_LESSON_NONE)
         return bury_task(c, r, event, r->lesson->reason, r->lesson->refusal, out, err);
-    rp_decide(c->policies, event->policy, event->category, &event->failure, &c->rng, &decision);
-    out->why = rp_arena_text(&c->arena, decision.why);
-    switch (decision.verdict) {
+    rp_decide(c->policies, event->policy, event->category, &event->failure, &c->rng, decision);
+    out->why = decision->why;
+    switch (decision->verdict) {
     case RP_RETRY:
-        return retry(c, r, event, &decision, out, err);
+        return retry(c, r, event, decision, out, err);
     case RP_FALLBACK:
-        return fall_back(c, r, event, &decision, out, err);
+        return fall_back(c, r, event, decision, out, err);
     case RP_DEAD:
         break;
     }
-    return bury_task(c, r, event, (enum rp_reason)decision.reason, out->why, out, err);
+    return bury_task(c, r, event, (enum rp_reason)decision->reason, out->why, out, err);
 }
 
 void route_recall(struct route_context *c, const struct route_record *r)

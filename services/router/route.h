@@ -22,7 +22,8 @@ struct route_context {
     struct rp_allowed allowed;
     struct rp_rng rng;
     struct rp_arena arena; /* of the record at hand */
-    struct rp_buf letter;  /* of the dead letter at hand */
+    struct rp_decision decision;
+    struct rp_buf letter; /* of the dead letter at hand */
 };
 
 struct route_record {
@@ -47,7 +48,7 @@ struct route {
     struct rp_bytes task_id, task_type; /* null where nothing could be decoded */
     int32_t attempt;                    /* executions so far */
     int64_t left_ms;                    /* until it is due; INT64_MAX: it goes to no handler */
-    const char *why;                    /* for the log; in the arena or static */
+    const char *why;                    /* for the log; in the context or static */
     struct rp_outgoing out;             /* nothing to send for ROUTE_REPEAT */
 };
 
