@@ -17,25 +17,33 @@ struct seen {
     int32_t counted; /* as it was answered */
 };
 
+/* Tasks that share their places. Little of the whole is in a cache, so what is looked at for each
+ * event lies together, and nothing is read of the past of a task that is new. */
+struct bucket {
+    XXH128_hash_t ids[WAYS]; /* of task and replay */
+    uint64_t used[WAYS];     /* when each was last touched, in calls; 0: free */
+    size_t n_past[WAYS];     /* all that were ever seen; the last PAST of them are in `past` */
+    struct seen past[WAYS][PAST];
+};
+
+/* A task in its bucket. */
 struct entry {
-    XXH128_hash_t id; /* of task and replay */
-    uint64_t used;    /* when it was last touched, in calls; 0: free */
-    size_t n_past;    /* all that were ever seen; the last PAST of them are in `past` */
-    struct seen past[PAST];
+    size_t *n_past;
+    struct seen *past;
 };
 
 struct guard {
     size_t n_buckets;
     uint64_t calls;
-    struct entry entries[];
+    struct bucket buckets[];
 };
 
 int guard_new(size_t capacity, struct guard **out, struct rp_error *err)
 {
     size_t n = (capacity + WAYS - 1) / WAYS;
-    struct guard *g = n == 0 || n > SIZE_MAX / (2 * WAYS * sizeof(struct entry))
+    struct guard *g = n == 0 || n > SIZE_MAX / (2 * sizeof(struct bucket))
                           ? NULL
-                          : calloc(1, sizeof *g + n * WAYS * sizeof(struct entry));
+                          : calloc(1, sizeof *g + n * sizeof(struct bucket));
     if (g == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory to guard %zu tasks", capacity);
     g->n_buckets = n;
@@ -62,28 +70,32 @@ static bool is_same(XXH128_hash_t a, XXH128_hash_t b)
 }
 
 /* The task's entry, or the one that makes room for it, emptied. */
-static struct entry *find(struct guard *g, XXH128_hash_t id)
+static struct entry find(struct guard *g, const struct guard_event *e)
 {
-    struct entry *bucket = &g->entries[(id.low64 % g->n_buckets) * WAYS], *oldest = bucket;
-    for (size_t i = 0; i < WAYS; i++) {
-        if (is_same(bucket[i].id, id))
-            return &bucket[i];
-        if (bucket[i].used < oldest->used)
-            oldest = &bucket[i];
+    XXH128_hash_t id = identity(e);
+    struct bucket *b = &g->buckets[id.low64 % g->n_buckets];
+    size_t at = 0, oldest = 0;
+    for (; at < WAYS && !is_same(b->ids[at], id); at++)
+        if (b->used[at] < b->used[oldest])
+            oldest = at;
+    if (at == WAYS) {
+        at = oldest;
+        b->ids[at] = id;
+        b->n_past[at] = 0;
     }
-    *oldest = (struct entry){.id = id};
-    return oldest;
+    b->used[at] = ++g->calls;
+    return (struct entry){&b->n_past[at], b->past[at]};
 }
 
 static const struct seen *newest(const struct entry *n)
 {
-    return &n->past[(n->n_past - 1) % PAST];
+    return &n->past[(*n->n_past - 1) % PAST];
 }
 
 /* The same record, read again after an aborted transaction. */
 static const struct seen *same_record(const struct entry *n, const struct guard_event *e)
 {
-    for (size_t i = 0; i < PAST && i < n->n_past; i++)
+    for (size_t i = 0; i < PAST && i < *n->n_past; i++)
         if (n->past[i].partition == e->partition && n->past[i].offset == e->offset)
             return &n->past[i];
     return NULL;
@@ -91,7 +103,7 @@ static const struct seen *same_record(const struct entry *n, const struct guard_
 
 static bool is_repeat(const struct entry *n, const struct guard_event *e)
 {
-    for (size_t i = 0; i < PAST && i < n->n_past; i++)
+    for (size_t i = 0; i < PAST && i < *n->n_past; i++)
         if (n->past[i].attempt == e->attempt && n->past[i].failed_at_ms == e->failed_at_ms)
             return true;
     return false;
@@ -100,7 +112,7 @@ static bool is_repeat(const struct entry *n, const struct guard_event *e)
 /* How the attempt is counted on from what is known. */
 static int32_t count(const struct entry *n, const struct guard_event *e)
 {
-    if (n->n_past == 0)
+    if (*n->n_past == 0)
         return e->attempt;
     const struct seen *last = newest(n);
     /* Read again, but so old that it is forgotten: it was let through as it was. */
@@ -113,16 +125,15 @@ static int32_t count(const struct entry *n, const struct guard_event *e)
 
 enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int32_t *out_attempt)
 {
-    struct entry *n = find(g, identity(e));
-    n->used = ++g->calls;
-    const struct seen *again = same_record(n, e);
-    if (again == NULL && is_repeat(n, e))
+    struct entry n = find(g, e);
+    const struct seen *again = same_record(&n, e);
+    if (again == NULL && is_repeat(&n, e))
         return GUARD_REPEAT;
     if (again != NULL) {
         *out_attempt = again->counted;
     } else {
-        *out_attempt = count(n, e);
-        n->past[n->n_past++ % PAST] =
+        *out_attempt = count(&n, e);
+        n.past[(*n.n_past)++ % PAST] =
             (struct seen){e->failed_at_ms, e->offset, e->partition, e->attempt, *out_attempt};
     }
     return *out_attempt == e->attempt ? GUARD_NEW : GUARD_LOOP;
@@ -130,10 +141,10 @@ enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int
 
 void guard_recall(struct guard *g, const struct guard_event *e)
 {
-    const struct entry *n = find(g, identity(e));
+    const struct entry n = find(g, e);
     int32_t unused;
     bool known =
-        n->n_past > 0 && newest(n)->partition == e->partition && newest(n)->offset >= e->offset;
+        *n.n_past > 0 && newest(&n)->partition == e->partition && newest(&n)->offset >= e->offset;
     if (!known)
         (void)guard_judge(g, e, &unused);
 }
