@@ -121,7 +121,9 @@ static void print_trend(FILE *out, const char *text)
     for (const char *p = text; *p != '\0' && n < MAX_HOURS; p = end)
         values[n++] = strtoll(p, &end, 10);
     chart_append(&chart, values, n, chart_unicode());
-    (void)fprintf(out, "|%.*s|", (int)chart.len, chart.data == NULL ? "" : (char *)chart.data);
+    (void)fputc('|', out);
+    (void)fwrite(chart.data, 1, chart.len, out);
+    (void)fputc('|', out);
     rp_buf_clear(&chart);
 }
 
@@ -158,7 +160,9 @@ static void print_text(FILE *out, const PGresult *r, int row, size_t max)
     }
     size_t before = line.len < max ? max - line.len : 20; /* bytes for characters: near enough */
     (void)term_line(&line, cell(r, row, MESSAGE), before);
-    (void)fprintf(out, INDENT "%.*s\n", (int)line.len, line.data == NULL ? "" : (char *)line.data);
+    (void)fputs(INDENT, out);
+    (void)fwrite(line.data, 1, line.len, out);
+    (void)fputc('\n', out);
     rp_buf_clear(&line);
 }
 

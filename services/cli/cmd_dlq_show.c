@@ -44,13 +44,11 @@ static struct rp_bytes value(const struct shown *s, const char *column)
 
 static void print_line(const char *label, struct rp_bytes text)
 {
-    struct rp_buf line = {0};
     if (text.data == NULL)
         return;
-    (void)term_line(&line, text, SIZE_MAX);
-    (void)printf(INDENT "%-14s%.*s\n", label, (int)line.len,
-                 line.data == NULL ? "" : (char *)line.data);
-    rp_buf_clear(&line);
+    (void)printf(INDENT "%-14s", label);
+    term_print(stdout, text, SIZE_MAX);
+    (void)putchar('\n');
 }
 
 static void print_field(const struct shown *s, const char *label, const char *column)
@@ -133,15 +131,13 @@ static void print_pairs(const struct shown *s, const char *title, const char *co
         (void)printf("%s\n", title);
     json_array_foreach(pairs, i, pair)
     {
-        struct rp_buf line = {0};
         const char *name = json_string_value(json_array_get(pair, 0));
         const char *second = json_string_value(json_array_get(pair, 1));
-        (void)term_line(&line, rp_str(name), SIZE_MAX);
-        (void)term_line(&line, rp_str(": "), SIZE_MAX);
-        (void)term_line(&line, rp_str(second == NULL ? "(null)" : second), SIZE_MAX);
-        (void)printf(INDENT "%s%.*s\n", title == NULL ? "caused by     " : "", (int)line.len,
-                     (char *)line.data);
-        rp_buf_clear(&line);
+        (void)fputs(title == NULL ? INDENT "caused by     " : INDENT, stdout);
+        term_print(stdout, rp_str(name), SIZE_MAX);
+        (void)fputs(": ", stdout);
+        term_print(stdout, rp_str(second == NULL ? "(null)" : second), SIZE_MAX);
+        (void)putchar('\n');
     }
     json_decref(pairs);
 }

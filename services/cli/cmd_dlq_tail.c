@@ -68,15 +68,13 @@ static int raise_low(struct dlq *d, struct tail *t)
 
 static void print_line(const struct dlq *d, const PGresult *r, int row)
 {
-    struct rp_buf line = {0};
     size_t width = term_width(stdout);
     if (d->form == DLQ_FORM_JSON) {
         dlq_print_json(stdout, r, row);
         return;
     }
-    (void)term_line(&line, rp_str(PQgetvalue(r, row, 0)), width > 0 ? width : SIZE_MAX);
-    (void)printf("%.*s\n", (int)line.len, line.data == NULL ? "" : (char *)line.data);
-    rp_buf_clear(&line);
+    term_print(stdout, rp_str(PQgetvalue(r, row, 0)), width > 0 ? width : SIZE_MAX);
+    (void)putchar('\n');
 }
 
 static void add_question(struct dlq *d, struct rp_query *q, const struct tail *t)

@@ -88,13 +88,11 @@ static int list(struct jobs *j)
 static void print_fields(const PGresult *result)
 {
     for (int column = 0; column < PQnfields(result); column++) {
-        struct rp_buf line = {0};
         if (PQgetisnull(result, 0, column))
             continue;
-        (void)term_line(&line, rp_str(PQgetvalue(result, 0, column)), 2000);
-        (void)printf("%-12s %.*s\n", PQfname(result, column), (int)line.len,
-                     line.data == NULL ? "" : (const char *)line.data);
-        rp_buf_clear(&line);
+        (void)printf("%-12s ", PQfname(result, column));
+        term_print(stdout, rp_str(PQgetvalue(result, 0, column)), 2000);
+        (void)putchar('\n');
     }
 }
 

@@ -43,13 +43,11 @@ static bool split(struct rp_bytes text, struct lines *out)
 
 static void print_line(const struct diff *d, char sign, struct rp_bytes line)
 {
-    struct rp_buf shown = {0};
     const char *colour = sign == '-' ? "\033[31m" : sign == '+' ? "\033[32m" : "";
     const bool coloured = d->coloured && colour[0] != '\0';
-    (void)term_line(&shown, line, SIZE_MAX);
-    (void)fprintf(d->out, "%s%c %.*s%s\n", coloured ? colour : "", sign, (int)shown.len,
-                  shown.data == NULL ? "" : (const char *)shown.data, coloured ? "\033[0m" : "");
-    rp_buf_clear(&shown);
+    (void)fprintf(d->out, "%s%c ", coloured ? colour : "", sign);
+    term_print(d->out, line, SIZE_MAX);
+    (void)fprintf(d->out, "%s\n", coloured ? "\033[0m" : "");
 }
 
 static void measure(struct diff *d)

@@ -70,12 +70,10 @@ static void print_groups(const PGresult *r, const struct dlq_act *a)
     (void)printf("%s dead letter%s of %s group%s\n", dlq_count_text(a->count, count),
                  a->count == 1 ? "" : "s", PQgetvalue(r, 0, 2), groups == 1 ? "" : "s");
     for (int row = 0; row < PQntuples(r); row++) {
-        struct rp_buf line = {0};
-        (void)term_line(&line, rp_str(PQgetvalue(r, row, 4)), MAX_LINE);
-        (void)printf(
-            "%12s  %s  %.*s\n", dlq_count_text(strtoll(PQgetvalue(r, row, 0), NULL, 10), count),
-            PQgetvalue(r, row, 3), (int)line.len, line.data == NULL ? "" : (char *)line.data);
-        rp_buf_clear(&line);
+        (void)printf("%12s  %s  ", dlq_count_text(strtoll(PQgetvalue(r, row, 0), NULL, 10), count),
+                     PQgetvalue(r, row, 3));
+        term_print(stdout, rp_str(PQgetvalue(r, row, 4)), MAX_LINE);
+        (void)putchar('\n');
     }
     if (groups > GROUPS_SHOWN)
         (void)printf("%12s  and %d groups more\n", "", (int)(groups - GROUPS_SHOWN));

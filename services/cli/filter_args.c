@@ -28,8 +28,9 @@ static void point(const char *expression, size_t at)
     struct rp_bytes before = {expression + begin, at - begin}, rest = {expression + at, end - at};
     int width = (int)term_line(&line, before, SIZE_MAX);
     (void)term_line(&line, rest, SIZE_MAX);
-    (void)fprintf(stderr, "  %.*s\n  %*s^\n", (int)line.len,
-                  line.data == NULL ? "" : (const char *)line.data, width, "");
+    (void)fputs("  ", stderr);
+    (void)fwrite(line.data, 1, line.len, stderr);
+    (void)fprintf(stderr, "\n  %*s^\n", width, "");
     rp_buf_clear(&line);
 }
 

@@ -91,11 +91,9 @@ static int print_sums(struct preview *p)
 
 static void print_refused(int64_t n, const char *why)
 {
-    struct rp_buf line = {0};
-    (void)term_line(&line, rp_str(why), 120);
-    (void)printf("Refused:    %" PRId64 ": %.*s\n", n, (int)line.len,
-                 line.data == NULL ? "" : (const char *)line.data);
-    rp_buf_clear(&line);
+    (void)printf("Refused:    %" PRId64 ": ", n);
+    term_print(stdout, rp_str(why), 120);
+    (void)putchar('\n');
 }
 
 static int print_taskless(struct preview *p)

@@ -65,11 +65,8 @@ static void print_left(const struct watch *w, const struct rp_replay_progress *p
 
 static void print_trouble(const char *trouble)
 {
-    struct rp_buf line = {0};
-    (void)term_line(&line, rp_str(trouble), 100);
-    if (line.len > 0)
-        (void)fprintf(stderr, "; waiting: %.*s", (int)line.len, (const char *)line.data);
-    rp_buf_clear(&line);
+    (void)fputs("; waiting: ", stderr);
+    term_print(stderr, rp_str(trouble), 100);
 }
 
 static void print_progress(const struct watch *w, const struct rp_replay_progress *p)
@@ -140,11 +137,9 @@ void replay_print_refusals(FILE *out, struct rp_db *db, const char *job)
                     1, values, &result, NULL) != 0)
         return;
     for (int i = 0; i < PQntuples(result); i++) {
-        struct rp_buf line = {0};
-        (void)term_line(&line, rp_str(PQgetvalue(result, i, 1)), 200);
-        (void)fprintf(out, "  %s refused: %.*s\n", PQgetvalue(result, i, 0), (int)line.len,
-                      line.data == NULL ? "" : (const char *)line.data);
-        rp_buf_clear(&line);
+        (void)fprintf(out, "  %s refused: ", PQgetvalue(result, i, 0));
+        term_print(out, rp_str(PQgetvalue(result, i, 1)), 200);
+        (void)fputc('\n', out);
     }
     PQclear(result);
 }
@@ -157,10 +152,9 @@ static void print_outcome(struct rp_db *db, const char *job)
                     values, &result, NULL) != 0)
         return;
     if (PQntuples(result) > 0) {
-        struct rp_buf line = {0};
-        (void)term_line(&line, rp_str(PQgetvalue(result, 0, 0)), 300);
-        (void)printf("  %.*s\n", (int)line.len, line.data == NULL ? "" : (const char *)line.data);
-        rp_buf_clear(&line);
+        (void)fputs("  ", stdout);
+        term_print(stdout, rp_str(PQgetvalue(result, 0, 0)), 300);
+        (void)putchar('\n');
     }
     PQclear(result);
 }

@@ -65,11 +65,9 @@ static const char *text(const struct story *s, const char *column)
 /* What came from outside is made safe for a terminal. */
 static void print_line(const char *label, const char *value)
 {
-    struct rp_buf line = {0};
-    (void)term_line(&line, rp_str(value), SIZE_MAX);
-    (void)printf(INDENT "%-14s%.*s\n", label, (int)line.len,
-                 line.data == NULL ? "" : (const char *)line.data);
-    rp_buf_clear(&line);
+    (void)printf(INDENT "%-14s", label);
+    term_print(stdout, rp_str(value), SIZE_MAX);
+    (void)putchar('\n');
 }
 
 __attribute__((format(printf, 2, 3))) static void print_words(const char *label, const char *fmt,

@@ -68,6 +68,14 @@ size_t term_line(struct rp_buf *out, struct rp_bytes text, size_t max)
     return used;
 }
 
+void term_print(FILE *out, struct rp_bytes text, size_t max)
+{
+    struct rp_buf line = {0};
+    (void)term_line(&line, text, max);
+    (void)fwrite(line.data, 1, line.len, out);
+    rp_buf_clear(&line);
+}
+
 void term_text(FILE *out, struct rp_bytes text, const char *indent)
 {
     const uint8_t *p = text.data;
