@@ -188,9 +188,11 @@ static int print_changes(struct preview *p)
 
 static int print_all(struct preview *p)
 {
-    if (print_sums(p) != CLI_OK || p->total == 0)
-        return p->total == 0 ? CLI_NOTHING : CLI_FAILED;
-    int code = print_taskless(p);
+    int code = print_sums(p);
+    if (code == CLI_OK && p->total == 0)
+        return CLI_NOTHING;
+    if (code == CLI_OK)
+        code = print_taskless(p);
     if (code == CLI_OK)
         code = print_targets(p);
     if (code != CLI_OK)
