@@ -56,7 +56,7 @@ static uint8_t before(const struct scan *s)
 /* Whole characters only: what does not fit ends the mask. */
 static void put(struct scan *s, const void *text, size_t n)
 {
-    if (s->full || n > RP_MASK_MAX - s->n) {
+    if (n > RP_MASK_MAX - s->n) {
         s->full = true;
         return;
     }
@@ -340,7 +340,7 @@ static void add_to_run(struct run *r, uint8_t c, uint8_t last)
     r->n_digits += is_digit(c);
     r->hex = r->hex && is_hex(c);
     r->upper = r->upper || (c >= 'A' && c <= 'Z');
-    r->lower = r->lower || (c >= 'a' && c <= 'z');
+    r->lower = r->lower || c >= 'a'; /* 'z' is the last that comes */
     r->changes += (is_digit(c) && is_letter(last)) || (is_letter(c) && is_digit(last));
 }
 

@@ -81,10 +81,21 @@ static int expected(const struct reading *r, const char *what, const json_t *val
     return refuse(r, "expected %s, found %s", what, type_name(value));
 }
 
+static bool is(const json_t *value, json_type type)
+{
+    return json_typeof(value) == type;
+}
+
+/* What is null is as good as missing. */
+static bool is_there(const json_t *value)
+{
+    return value != NULL && !is(value, JSON_NULL);
+}
+
 /* Copies: what jansson holds goes with its tree. */
 static int read_text(struct reading *r, const json_t *value, struct rp_bytes *out)
 {
-    if (!json_is_string(value))
+    if (!is(value, JSON_STRING))
         return expected(r, "a string", value);
     out->len = json_string_length(value);
     out->data = rp_arena_copy(r->arena, json_string_value(value), out->len);
@@ -93,7 +104,7 @@ static int read_text(struct reading *r, const json_t *value, struct rp_bytes *ou
 
 static int read_base64(struct reading *r, const json_t *value, struct rp_bytes *out)
 {
-    if (!json_is_string(value))
+    if (!is(value, JSON_STRING))
         return expected(r, "base64 in a string", value);
     struct rp_bytes text = {json_string_value(value), json_string_length(value)};
     size_t bad = 0;
@@ -116,9 +127,7 @@ static int read_bytes(struct reading *r, const json_t *object, struct rp_bytes t
     const json_t *base64 = json_object_get(object, field->name);
     const json_t *plain = json_object_get(object, text_name);
     const json_t *json = text.data == NULL ? NULL : json_object_get(object, json_name);
-    bool has_base64 = base64 != NULL && !json_is_null(base64);
-    bool has_plain = plain != NULL && !json_is_null(plain);
-    bool has_json = json != NULL && !json_is_null(json);
+    bool has_base64 = is_there(base64), has_plain = is_there(plain), has_json = is_there(json);
     if (has_base64 + has_plain + has_json > 1)
         return refuse(r, "it comes twice: as base64, _text or _json only");
     if (has_base64)
@@ -139,20 +148,20 @@ static bool parse_digits(const char *text, int64_t *out)
         return false;
     errno = 0;
     *out = strtoll(text, &end, 10);
-    return errno == 0 && *end == '\0' && end != text;
+    return errno == 0 && *end == '\0';
 }
 
 /* A number that may be written as 3, 3.0 or "3". */
 static bool parse_number(const json_t *value, double *real, int64_t *out)
 {
     *real = 0;
-    if (json_is_string(value))
+    if (is(value, JSON_STRING))
         return parse_digits(json_string_value(value), out);
-    if (json_is_integer(value)) {
+    if (is(value, JSON_INTEGER)) {
         *out = json_integer_value(value);
         return true;
     }
-    if (!json_is_real(value) || fabs(json_real_value(value)) > 0x1p53)
+    if (!is(value, JSON_REAL) || fabs(json_real_value(value)) > 0x1p53)
         return false;
     *out = (int64_t)floor(json_real_value(value));
     *real = json_real_value(value) - (double)*out;
@@ -178,17 +187,17 @@ static int read_time(struct reading *r, const json_t *value, int64_t *out)
     if (parse_number(value, &fraction, out))
         return *out == RP_NO_TIME ? refuse(r, "is out of range") : 0;
     struct rp_bytes text = {json_string_value(value), json_string_length(value)};
-    if (text.data != NULL && rp_iso8601_parse(text, out))
+    if (text.data == NULL)
+        return expected(r, "ms since 1970 or ISO 8601 in a string", value);
+    if (rp_iso8601_parse(text, out))
         return 0;
-    if (text.data != NULL)
-        return refuse(r, "'%.40s' is no time: expected ms since 1970 or ISO 8601",
-                      (const char *)text.data);
-    return expected(r, "ms since 1970 or ISO 8601 in a string", value);
+    return refuse(r, "'%.40s' is no time: expected ms since 1970 or ISO 8601",
+                  (const char *)text.data);
 }
 
 static int read_reason(struct reading *r, const json_t *value, enum rp_reason *out)
 {
-    if (!json_is_string(value))
+    if (!is(value, JSON_STRING))
         return expected(r, "a reason", value);
     *out = 0;
     while (*out < RP_OTHER && strcmp(rp_reason_name(*out), json_string_value(value)) != 0)
@@ -202,7 +211,7 @@ static int read_record(struct reading *r, const json_t *object, struct rp_bytes 
 static int read_array(struct reading *r, const json_t *array, const struct rp_shape_field *field,
                       uint8_t *base)
 {
-    if (!json_is_array(array))
+    if (!is(array, JSON_ARRAY))
         return expected(r, "an array", array);
     size_t n = json_array_size(array), size = field->of->size;
     if (n > RP_PLAN_MAX_ITEMS)
@@ -251,7 +260,7 @@ static int read_field(struct reading *r, const json_t *object, struct rp_bytes t
     int64_t n;
     if (field->type == RP_SHAPE_BYTES)
         return read_bytes(r, object, text, field, at);
-    if (value == NULL || json_is_null(value))
+    if (!is_there(value))
         return take_default(r, field, value, base);
     switch (field->type) {
     case RP_SHAPE_STRING:
@@ -277,7 +286,7 @@ static int read_field(struct reading *r, const json_t *object, struct rp_bytes t
 static int read_record(struct reading *r, const json_t *object, struct rp_bytes text,
                        const struct rp_shape *shape, uint8_t *base)
 {
-    if (!json_is_object(object))
+    if (!is(object, JSON_OBJECT))
         return expected(r, "an object", object);
     for (size_t i = 0; i < shape->n_fields; i++) {
         size_t up = push_field(r, shape->fields[i].name);

@@ -28,6 +28,9 @@ static void numbers_and_durations_are_masked(void **state)
     masks("worker3 of v1.2.3 is at 87%", "worker# of v# is at #%");
     masks("HTTP/1.1 503 Service Unavailable", "HTTP/# # Service Unavailable");
     masks("12", "#");
+    masks("1e+5 > 2e9x", "# > #e#x");
+    masks("(+5) or x=-1, a-5", "(#) or x=#, a-#");
+    masks("5msx", "#msx");
 }
 
 static void ids_are_masked(void **state)
@@ -44,6 +47,18 @@ static void ids_are_masked(void **state)
     masks("pod payment-service-7d9f8b6c5d-x2x4z was evicted", "pod payment-service-# was evicted");
     masks("charge ch_1J2k3L4mN5oP6q declined", "charge ch_# declined");
     masks("a decade of facade defaced", "a decade of facade defaced"); /* hex in words only */
+    masks("order 550e8400-e29b-41d4-a716-446655440000x", "order #");
+    masks("1a2b3c4d5e- or 1a2b3c4d5e_", "#- or #_");
+    masks("com.acme.Order@1b6d, cafe1", "com.acme.Order@#, cafe#");
+    masks("0xyz, 0x1fg", "#xyz, #x#fg");
+}
+
+static void names_are_no_ids(void **state)
+{
+    (void)state;
+    masks("NullPointerExceptionInTheOrderServiceImpl", "NullPointerExceptionInTheOrderServiceImpl");
+    masks("ORDER_SERVICE_OF_THE_EUROPEAN_REGION", "ORDER_SERVICE_OF_THE_EUROPEAN_REGION");
+    masks("customer1order", "customer#order");
 }
 
 static void addresses_are_masked(void **state)
@@ -59,6 +74,14 @@ static void addresses_are_masked(void **state)
     masks("localhost/127.0.0.1:8080", "localhost/<ip>");
     masks("std::vector<int>::at", "std::vector<int>::at");
     masks("/orders/123/items/9 in /var/log/app-2.log", "/orders/#/items/# in /var/log/app-#.log");
+    masks("<http://x.y> or ab:/c or 1ab://x", "<<url>> or ab:/c or #ab://x");
+    masks("bob@my-mail.acme.com- is gone", "<email>- is gone");
+    masks("10.0.0.1. or 10.0.0.1x or 10.0.0.1.5", "<ip>. or #x or #");
+    masks("10.0.0.1:123456", "<ip>:#");
+    masks("2001:db8:0:0:0:0:2:1 or ad::x", "<ip> or ad::x");
+    masks("1:2:3:4:5:6 or fe80::1x", "#:#:#:#:#:# or fe#::#x");
+    masks("1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1:1g",
+          "#:#:#:#:#:#:#:#:#:#:#:#:#:#:#:#:#:#:#:#:#:#:#:#g");
 }
 
 static void times_are_masked(void **state)
@@ -72,6 +95,18 @@ static void times_are_masked(void **state)
     masks("since Sat Nov 21 03:34:33 UTC 2026", "since <time>");
     masks("Nov 21 03:34:33 it broke", "<time> it broke");
     masks("Mar broke in May", "Mar broke in May");
+    masks("at 03:34:33, at 03:34", "at <time>, at #:#");
+    masks("2026-11-21_03:34:33-05:00", "<time>");
+    masks("2026-11-21T03:34-0500", "<time>");
+    masks("2026-11-21T03:34:5", "<time>:#");
+    masks("03:34:33+01 or 03:34:33+01:3 or 03:34:33+5", "<time> or <time>:# or <time>+#");
+    masks("2026-11-21 broke", "<time> broke");
+    masks("2026-1-21 2026/11-21 2026-11-2 2026.11.21", "#-#-# #/#-# #-#-# #");
+    masks("2026-11-21T03:34:33Zx", "#-#-#T#:#:#Zx");
+    masks("Sat/21/Nov/2026 or Sat-21-Nov-2026", "<time> or <time>");
+    masks("Nov 12345, Nov,  21 2026, Nov 21 03:34:33x", "Nov #, Nov, # #, Nov # #:#:#x");
+    masks("Nov Dec 1 2, Novel 1 2", "Nov <time>, Novel # #");
+    masks("Nov 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1", "<time> # #");
 }
 
 static void what_is_quoted_is_masked(void **state)
@@ -85,6 +120,24 @@ static void what_is_quoted_is_masked(void **state)
     masks("O'Brien's account", "O'Brien's account");
     masks("one of ['a', 'b', 'c'] or [1, 2, 3]", "one of ['*'] or [#]");
     masks("one of ['d'] or [4,5]", "one of ['*'] or [#]");
+    masks("a,1 or ,2", "a,# or ,#");
+    masks(",1", ",#");
+}
+
+/* So that a message of any length takes little time. */
+static void what_goes_on_too_far_is_not_masked(void **state)
+{
+    (void)state;
+    char message[2000], out[RP_MASK_MAX];
+    memset(message, 'x', sizeof message);
+    message[0] = '\'';
+    message[1500] = '\'';
+    assert_int_equal(rp_fingerprint_mask((struct rp_bytes){message, 1501}, out), RP_MASK_MAX);
+    assert_memory_equal(out, message, RP_MASK_MAX);
+    memcpy(message, "a@", 2);
+    memcpy(message + 253, ".com", 4); /* an address has at most 254 bytes */
+    assert_int_equal(rp_fingerprint_mask((struct rp_bytes){message, 257}, out), RP_MASK_MAX);
+    assert_memory_equal(out, message, RP_MASK_MAX);
 }
 
 /* Each line of a block is another occurrence of the same error. */
@@ -206,6 +259,7 @@ static void whatever_comes_is_clean_text_of_bounded_length(void **state)
     char out[RP_MASK_MAX];
     masks("", "");
     masks(" \t a\r\n\n b\x01\x7f ", "a b");
+    masks("a\xc2\x85z\xc3\xb6", "a z\xc3\xb6");
     masks("bad \xff\xc3 bytes", "bad \xef\xbf\xbd\xef\xbf\xbd bytes");
     assert_int_equal(rp_fingerprint_mask((struct rp_bytes){"a\0b", 3}, out), 3);
     assert_memory_equal(out, "a b", 3);
@@ -243,9 +297,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_and_durations_are_masked),
         cmocka_unit_test(ids_are_masked),
+        cmocka_unit_test(names_are_no_ids),
         cmocka_unit_test(addresses_are_masked),
         cmocka_unit_test(times_are_masked),
         cmocka_unit_test(what_is_quoted_is_masked),
+        cmocka_unit_test(what_goes_on_too_far_is_not_masked),
         cmocka_unit_test(errors_of_postgresql_are_alike),
         cmocka_unit_test(errors_of_java_are_alike),
         cmocka_unit_test(errors_of_python_are_alike),

@@ -98,6 +98,10 @@ static void a_task_that_cannot_be_read_now_is_not_undecodable(void **state)
                    "{\"class\": \"C\", \"message\": \"\\t\"}]}, \"source\": \"s\", "
                    "\"failed_at\": \"2026-11-21T03:34:33Z\"}");
     assert_true(starve(decode_task) > 10);
+    value = rp_str("{\"task_id\": \"\\ud83d\", \"task_type\": \"a\", \"attempt\": 1, "
+                   "\"error\": {\"class\": \"E\", \"message\": \"m\"}, \"source\": \"s\", "
+                   "\"failed_at\": 0}"); /* mended in a copy */
+    assert_true(starve(decode_task) > 10);
     rp_buf_clear(&out);
 }
 

@@ -10,6 +10,7 @@
 #include "codec.h"
 #include "codec_fixture.h"
 #include "error_fixture.h"
+#include "plan.h"
 #include "reprise/rng.h"
 
 struct fixture {
@@ -72,6 +73,8 @@ static void defaults_may_be_null(void **state)
         read_task(*state, rp_str(TIMED(", \"target\": null, \"key\": null, \"payload\": null, "
                                        "\"payload_json\": null, \"headers\": null, "
                                        "\"first_failed_at\": null") "\n"));
+    assert_task_equal(&task, &expected);
+    task = read_task(*state, rp_str(TIMED(", \"headers\": []")));
     assert_task_equal(&task, &expected);
 }
 
@@ -168,9 +171,25 @@ static void what_does_not_fit_says_the_field(void **state)
     assert_refused(*state, TASK(", \"attempt\": true"), "found a boolean");
     assert_refused(*state, TASK(", \"attempt\": 2147483648"),
                    "attempt: 2147483648 is out of range");
+    assert_refused(*state, TASK(", \"attempt\": -2147483649"), "attempt: -2147483649 is out of");
+    assert_refused(*state, TASK(", \"attempt\": 1e300"), "attempt: expected a whole number");
+    assert_refused(*state, TASK(", \"attempt\": \"99999999999999999999\""), "a whole number");
+    assert_refused(*state, TASK(", \"attempt\": \"3x\""), "attempt: expected a whole number");
+    assert_refused(*state, TASK(", \"attempt\": \"-\""), "attempt: expected a whole number");
+    assert_refused(*state, TASK(", \"attempt\": \"\""), "attempt: expected a whole number");
+    assert_refused(*state, TASK(", \"attempt\": 1, \"failed_at\": true"),
+                   "failed_at: expected ms since 1970 or ISO 8601 in a string, found a boolean");
+    assert_refused(*state, TASK(", \"attempt\": 1, \"failed_at\": -9223372036854775808"),
+                   "failed_at: is out of range");
     assert_refused(*state, TASK(", \"attempt\": 1, \"failed_at\": \"soon\""),
                    "failed_at: 'soon' is no time");
     assert_refused(*state, TIMED(", \"target\": 1"), "target: expected a string, found a number");
+    assert_refused(*state, TIMED(", \"target\": []"), "expected a string, found an array");
+    assert_refused(*state, TIMED(", \"key\": 1"), "key: expected base64 in a string");
+    assert_refused(*state, TIMED(", \"headers\": [null]"),
+                   "headers[0]: expected an object, found null");
+    assert_refused(*state, TIMED(", \"payload\\u005fjson\": 1"),
+                   "payload: write the name payload_json without escapes");
     assert_refused(*state, TIMED(", \"error\": {\"class\": 7}"), "error.class: expected a string");
     assert_refused(*state, TIMED(", \"error\": \"E\""), "error: expected an object");
     assert_refused(*state, TIMED(", \"headers\": {}"), "headers: expected an array");
@@ -180,6 +199,16 @@ static void what_does_not_fit_says_the_field(void **state)
                    "payload: no base64 at character 10; plain text goes into payload_text");
     assert_refused(*state, TIMED(", \"payload\": \"\", \"payload_text\": \"\""),
                    "payload: it comes twice");
+}
+
+static void more_items_than_an_event_may_have_are_refused(void **state)
+{
+    static char json[2 * RP_PLAN_MAX_ITEMS + 100];
+    char *end = stpcpy(json, "{\"headers\": [0");
+    for (int i = 0; i < RP_PLAN_MAX_ITEMS; i++)
+        end = stpcpy(end, ",0");
+    (void)stpcpy(end, "], \"task_id\": \"t\", \"task_type\": \"t\"}");
+    assert_refused(*state, json, "headers: 131073 items, at most 131072");
 }
 
 static void a_json_too_deep_is_refused(void **state)
@@ -246,6 +275,10 @@ static void a_dead_letter_is_read(void **state)
                                                  &f->arena, &letter, &f->err),
                      0);
     assert_int_equal(letter.reason, RP_OTHER);
+    assert_int_equal(rp_codec_decode_dead_letter(f->codec, rp_str("{\"reason\": 7}"), &f->arena,
+                                                 &letter, &f->err),
+                     -1);
+    assert_says(&f->err, "reason: expected a reason, found a number");
 }
 
 #define JSON_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -263,6 +296,7 @@ int main(void)
         JSON_TEST(the_last_of_two_members_counts),
         JSON_TEST(syntax_errors_say_line_and_column),
         JSON_TEST(what_does_not_fit_says_the_field),
+        JSON_TEST(more_items_than_an_event_may_have_are_refused),
         JSON_TEST(a_json_too_deep_is_refused),
         JSON_TEST(every_truncation_is_refused_and_no_flipped_byte_crashes),
         JSON_TEST(a_dead_letter_is_read),
