@@ -57,6 +57,7 @@ static int open_part(struct rp_export *e, struct rp_error *err)
     e->file = fdopen(fd, "w");
     if (e->file == NULL) {
         int number = errno;
+        (void)unlink(e->part);
         (void)close(fd);
         return failed_io(e, "write", number, err);
     }
