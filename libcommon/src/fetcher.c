@@ -61,44 +61,35 @@ static bool is_given(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-static CURLcode set_credentials(CURL *curl, const struct rp_fetcher_options *o)
+/* The first failure counts. */
+static void keep(CURLcode *first, CURLcode rc)
 {
-    CURLcode rc = CURLE_OK;
-    if (is_given(o->username)) {
-        rc = curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-        if (rc == CURLE_OK)
-            rc = curl_easy_setopt(curl, CURLOPT_USERNAME, o->username);
-        if (rc == CURLE_OK)
-            rc = curl_easy_setopt(curl, CURLOPT_PASSWORD, o->password == NULL ? "" : o->password);
-    }
-    if (rc == CURLE_OK && is_given(o->ca_file))
-        rc = curl_easy_setopt(curl, CURLOPT_CAINFO, o->ca_file);
-    return rc;
+    if (*first == CURLE_OK)
+        *first = rc;
 }
 
 static CURLcode set_options(struct rp_fetcher *f, const struct rp_fetcher_options *o)
 {
     CURL *c = f->curl;
-    CURLcode rc = curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_ERRORBUFFER, f->curl_error);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_WRITEDATA, f);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, look_up);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_XFERINFODATA, f);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_HTTPHEADER, f->headers);
-    if (rc == CURLE_OK)
-        rc = curl_easy_setopt(c, CURLOPT_USERAGENT, "reprise");
-    return rc == CURLE_OK ? set_credentials(c, o) : rc;
+    CURLcode rc = CURLE_OK;
+    keep(&rc, curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L));
+    keep(&rc, curl_easy_setopt(c, CURLOPT_ERRORBUFFER, f->curl_error));
+    keep(&rc, curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body));
+    keep(&rc, curl_easy_setopt(c, CURLOPT_WRITEDATA, f));
+    keep(&rc, curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, look_up));
+    keep(&rc, curl_easy_setopt(c, CURLOPT_XFERINFODATA, f));
+    keep(&rc, curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L));
+    keep(&rc, curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms));
+    keep(&rc, curl_easy_setopt(c, CURLOPT_HTTPHEADER, f->headers));
+    keep(&rc, curl_easy_setopt(c, CURLOPT_USERAGENT, "reprise"));
+    if (is_given(o->username)) {
+        keep(&rc, curl_easy_setopt(c, CURLOPT_HTTPAUTH, CURLAUTH_BASIC));
+        keep(&rc, curl_easy_setopt(c, CURLOPT_USERNAME, o->username));
+        keep(&rc, curl_easy_setopt(c, CURLOPT_PASSWORD, o->password == NULL ? "" : o->password));
+    }
+    if (is_given(o->ca_file))
+        keep(&rc, curl_easy_setopt(c, CURLOPT_CAINFO, o->ca_file));
+    return rc;
 }
 
 static struct curl_slist *accept_header(const char *accept)
