@@ -174,6 +174,12 @@ FAKE(int, PQflush, (PGconn * conn))
     return 0;
 }
 
+FAKE(int, PQconsumeInput, (PGconn * conn))
+{
+    (void)conn;
+    return connected;
+}
+
 FAKE(int, PQisBusy, (PGconn * conn))
 {
     (void)conn;
