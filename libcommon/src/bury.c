@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bury.h"
 
-#include "record_size.h"
-
 #define SHRUNK_MAX 1024u /* bytes of a text that is kept */
 
 static void shrink_letter(struct rp_dead_letter *letter)
@@ -39,7 +37,7 @@ int rp_bury(const struct rp_config *config, struct rp_targets *targets,
     if (!shrink) {
         if (make(config, letter, key, buf, out, err) != 0)
             return -1;
-        if (rp_targets_fits(targets, out->topic, rp_record_batch_bytes(out)))
+        if (rp_targets_fits(targets, out))
             return 0;
     }
     shrink_letter(letter);

@@ -112,7 +112,8 @@ int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, in
     out->tag = o->n++;
     if (out->topic.len == 0 || rp_sent_has(&o->sent, topic, partition, offset))
         return 0;
-    out->max_batch_bytes = rp_targets_max_bytes(o->targets, out->topic);
+    if (out->max_batch_bytes == 0)
+        out->max_batch_bytes = rp_targets_max_bytes(o->targets, out->topic);
     return rp_publisher_send(o->publisher, out, err);
 }
 

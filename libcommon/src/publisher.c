@@ -330,7 +330,7 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     assert(p->in_batch);
     if (record->topic.len > RP_MAX_TOPIC_NAME)
         return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "no topic has so long a name");
-    int64_t bytes = rp_record_batch_bytes(record);
+    int64_t bytes = record->batch_bytes > 0 ? record->batch_bytes : rp_record_batch_bytes(record);
     if (make_mark(p, record->tag, err) != 0 || take_turn(p, record, bytes, err) != 0)
         return -1;
     p->records++;

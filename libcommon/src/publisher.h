@@ -31,6 +31,7 @@ struct rp_outgoing {
     const struct rp_header *headers;
     size_t n_headers;
     size_t tag;              /* the caller's, for rp_publisher_failures: from 0 on in each batch */
+    int64_t batch_bytes;     /* it takes alone in a batch; 0: not known */
     int64_t max_batch_bytes; /* of its topic's batches; 0: not known */
 };
 

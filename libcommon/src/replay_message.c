@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "codec.h"
-#include "record_size.h"
 #include "registry.h"
 #include "reinvoke.h"
 #include "transform.h"
@@ -327,8 +326,7 @@ int rp_replay_make(struct rp_replay_maker *m, const struct rp_replay_row *row, i
                      : to_target(m, &letter, &letter.task, now_ms, out, refused, err);
     if (failed != 0 || *refused != NULL)
         return failed;
-    out->max_batch_bytes = rp_targets_max_bytes(m->targets, out->topic);
-    if (rp_targets_fits(m->targets, out->topic, rp_record_batch_bytes(out)))
+    if (rp_targets_fits(m->targets, out))
         return 0;
     return refuse(m, refused, "it is larger than the max.message.bytes of topic %.*s",
                   shown(out->topic), (const char *)out->topic.data);

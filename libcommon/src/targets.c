@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "clock.h"
+#include "record_size.h"
 
 #define N_PLACES       1024u /* a power of two; a newer topic takes the place of an older one */
 #define TOPIC_NAME_MAX 249u  /* Kafka's own limit */
@@ -163,14 +164,18 @@ int64_t rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
     return p == NULL ? RP_NO_LIMIT : p->max_bytes;
 }
 
-bool rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes)
+bool rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
 {
-    if (t->compressed || bytes <= rp_targets_max_bytes(t, topic))
+    record->batch_bytes = rp_record_batch_bytes(record);
+    record->max_batch_bytes = rp_targets_max_bytes(t, record->topic);
+    if (t->compressed || record->batch_bytes <= record->max_batch_bytes)
         return true;
-    const struct place *p = place_of(t, topic);
+    const struct place *p = place_of(t, record->topic);
     if (rp_mono_tick_ms() - p->told_mono_ms >= REFUSED_MS)
-        p = ask(t, topic);
-    return p == NULL || bytes <= p->max_bytes;
+        p = ask(t, record->topic);
+    if (p != NULL)
+        record->max_batch_bytes = p->max_bytes;
+    return p == NULL || record->batch_bytes <= p->max_bytes;
 }
 
 void rp_targets_forget(struct rp_targets *t)

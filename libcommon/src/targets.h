@@ -3,7 +3,7 @@
 #define REPRISE_TARGETS_H
 
 #include "dead_letter.h"
-#include "kafka.h"
+#include "publisher.h"
 #include "topic_question.h"
 
 /* Which topics can be sent to, and with how much, as the brokers say: asked at first use, and again
@@ -23,8 +23,9 @@ enum rp_target_state rp_targets_state(struct rp_targets *t, struct rp_bytes topi
 
 /* The bytes that a batch of records may have there (max.message.bytes); RP_NO_LIMIT: not known. */
 int64_t rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
-/* Whether a record that takes `bytes` alone in its batch may fit: false is certain. */
-bool rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes);
+/* Whether the record, alone in its batch, may fit: false is certain. What is found out stands in
+ * the record, which may change no more. */
+bool rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
 
 /* A batch failed, and nothing says which topic it was: asks anew for those that were usable. */
 void rp_targets_forget(struct rp_targets *t);

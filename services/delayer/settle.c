@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "bury.h"
-#include "record_size.h"
 
 static const char *const kind_names[] = {"sent", "lap", "dead"};
 
@@ -116,7 +115,7 @@ static int reinvoke(struct settle_context *c, const struct settle_record *r,
     out->out = (struct rp_outgoing){.topic = p.target, .key = task->key, .value = task->payload};
     if (rp_target_headers(&p, task, &c->arena, &out->out.headers, &out->out.n_headers, err) != 0)
         return -1;
-    if (rp_targets_fits(c->targets, p.target, rp_record_batch_bytes(&out->out)))
+    if (rp_targets_fits(c->targets, &out->out))
         return 0;
     return refuse(c, r, task, RP_OVERSIZED, "it is larger than max.message.bytes of topic",
                   p.target, out, err);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "bury.h"
-#include "record_size.h"
 #include "reinvoke.h"
 
 /* A decoded event, and what its headers add to it. */
@@ -184,11 +183,11 @@ static struct rp_passage passage_of(const struct event *event, int64_t due_ms)
 
 /* What its topic cannot take becomes a dead letter before a batch fails for it. */
 static int check_size(struct route_context *c, const struct route_record *r,
-                      const struct event *event, const struct rp_outgoing *record,
-                      struct route *out, struct rp_error *err)
+                      const struct event *event, struct rp_outgoing *record, struct route *out,
+                      struct rp_error *err)
 {
     char text[320];
-    if (rp_targets_fits(c->targets, record->topic, rp_record_batch_bytes(record)))
+    if (rp_targets_fits(c->targets, record))
         return 0;
     (void)snprintf(text, sizeof text, "it is larger than max.message.bytes of topic %.*s",
                    (int)record->topic.len, (const char *)record->topic.data);
@@ -213,7 +212,7 @@ static int address_tier(struct route_context *c, const struct route_record *r,
                         struct route *out, struct rp_error *err)
 {
     /* The re-invocation will have headers, too. */
-    const struct rp_outgoing least = {
+    struct rp_outgoing least = {
         .topic = passage->target, .key = event->task.key, .value = event->task.payload};
     if (check_size(c, r, event, &least, out, err) != 0)
         return -1;

@@ -10,6 +10,7 @@
 
 #include "codec.h"
 #include "config_fixture.h"
+#include "record_size.h"
 #include "replay_message.h"
 
 #define NOW INT64_C(1763700000000)
@@ -26,20 +27,12 @@ enum rp_target_state __wrap_rp_targets_state(struct rp_targets *t, struct rp_byt
                                                      : RP_TARGET_USABLE;
 }
 
-bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes);
-bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes)
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
 {
     (void)t;
-    (void)topic;
-    return bytes <= limit;
-}
-
-int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
-int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
-{
-    (void)t;
-    (void)topic;
-    return limit;
+    record->max_batch_bytes = limit;
+    return rp_record_batch_bytes(record) <= limit;
 }
 
 struct fixture {

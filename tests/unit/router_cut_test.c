@@ -15,7 +15,7 @@
 #define CUT   2 /* where a record takes the place of one that was cut off */
 
 /* The mock cuts no logs, nor does it describe topics. */
-bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes);
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
 int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
 enum position_kind __wrap_positions_look(const struct positions *p, int32_t partition,
                                          int64_t offset, int32_t epoch);
@@ -27,11 +27,10 @@ int __real_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partit
 static atomic_bool stop;
 static bool marked, met;
 
-bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes)
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
 {
     (void)t;
-    (void)topic;
-    (void)bytes;
+    (void)record;
     return true;
 }
 

@@ -20,12 +20,11 @@ enum rp_target_state __wrap_rp_targets_state(struct rp_targets *t, struct rp_byt
 
 static bool fits;
 
-bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes);
-bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_bytes topic, int64_t bytes)
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
 {
     (void)t;
-    (void)bytes;
-    return fits || !rp_bytes_equal(topic, rp_str("work"));
+    return fits || !rp_bytes_equal(record->topic, rp_str("work"));
 }
 
 static struct rp_config *config;
