@@ -43,6 +43,11 @@ void rp_held_drop(struct rp_held *h)
         if (h->items[i].headers != NULL)
             rd_kafka_headers_destroy(h->items[i].headers);
     h->n = 0;
+}
+
+void rp_held_reset(struct rp_held *h)
+{
+    rp_held_drop(h);
     rp_arena_reset(&h->arena);
 }
 

@@ -21,7 +21,9 @@ struct rp_held {
 /* Takes `headers`, also when it fails. */
 RP_NODISCARD int rp_held_add(struct rp_held *h, const struct rp_outgoing *record,
                              rd_kafka_headers_t *headers, struct rp_error *err);
+/* Holds none any more. Their bytes stay until the reset, for who sends them without a copy. */
 void rp_held_drop(struct rp_held *h);
+void rp_held_reset(struct rp_held *h);
 void rp_held_clear(struct rp_held *h);
 
 #endif

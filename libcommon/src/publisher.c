@@ -33,8 +33,8 @@ struct rp_publisher {
     struct rp_rounds rounds; /* to topics that take smaller batches than that */
     int64_t waited_ms;       /* for their acknowledgements, in this batch */
     bool holding;            /* records of this batch, in */
-    struct rp_held held;
-    struct rp_buf out; /* a byte a tag: 1 once it is acknowledged */
+    struct rp_held held;     /* librdkafka reads their bytes there until they are acknowledged */
+    struct rp_buf out;       /* a byte a tag: 1 once it is acknowledged */
     struct rp_failure_report failures[MAX_FAILURES];
     size_t n_failures;                        /* may pass MAX_FAILURES: the rest is counted only */
     size_t purged;                            /* records that went down with a batch that failed */
@@ -194,6 +194,8 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
 {
     if (p->in_batch)
         return 0;
+    assert(p->unacknowledged == 0);
+    rp_held_reset(&p->held);
     p->n_failures = p->purged = p->out.len = p->records = 0;
     p->bytes = 0;
     rp_rounds_clear(&p->rounds);
@@ -227,11 +229,13 @@ static rd_kafka_headers_t *copy_headers(const struct rp_header *headers, size_t 
     return list;
 }
 
+/* `copy`: RD_KAFKA_MSG_F_COPY, or 0 where the value stays until it is acknowledged. */
 static rd_kafka_resp_err_t produce(struct rp_publisher *p, const char *topic,
-                                   const struct rp_outgoing *record, rd_kafka_headers_t *headers)
+                                   const struct rp_outgoing *record, rd_kafka_headers_t *headers,
+                                   int copy)
 {
     return rd_kafka_producev(
-        p->rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+        p->rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_MSGFLAGS(copy),
         RD_KAFKA_V_KEY(record->key.data, record->key.len),
         RD_KAFKA_V_VALUE((void *)(uintptr_t)record->value.data, record->value.len),
         RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE((void *)(uintptr_t)record->tag),
@@ -240,13 +244,13 @@ static rd_kafka_resp_err_t produce(struct rp_publisher *p, const char *topic,
 
 static rd_kafka_resp_err_t produce_when_there_is_room(struct rp_publisher *p, const char *topic,
                                                       const struct rp_outgoing *record,
-                                                      rd_kafka_headers_t *headers)
+                                                      rd_kafka_headers_t *headers, int copy)
 {
     int64_t end_mono_ms = rp_mono_ms() + CALL_MS;
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__QUEUE_FULL;
     while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL && rp_mono_ms() < end_mono_ms) {
         (void)rd_kafka_poll(p->rk, 10);
-        code = produce(p, topic, record, headers);
+        code = produce(p, topic, record, headers, copy);
     }
     return code;
 }
@@ -287,15 +291,15 @@ static int take_turn(struct rp_publisher *p, const struct rp_outgoing *record, i
 
 /* Takes `headers`. */
 static int send_now(struct rp_publisher *p, const struct rp_outgoing *record,
-                    rd_kafka_headers_t *headers, struct rp_error *err)
+                    rd_kafka_headers_t *headers, int copy, struct rp_error *err)
 {
     char topic[RP_MAX_TOPIC_NAME + 1];
     memcpy(topic, record->topic.data, record->topic.len);
     topic[record->topic.len] = '\0';
     RP_CRASH_POINT(produce_before);
-    rd_kafka_resp_err_t code = produce(p, topic, record, headers);
+    rd_kafka_resp_err_t code = produce(p, topic, record, headers, copy);
     if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-        code = produce_when_there_is_room(p, topic, record, headers);
+        code = produce_when_there_is_room(p, topic, record, headers, copy);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
         p->unacknowledged++;
         RP_CRASH_POINT(produce_after);
@@ -317,7 +321,7 @@ static int send_held(struct rp_publisher *p, struct rp_error *err)
     p->holding = false;
     for (size_t i = 0; i < p->held.n && rc == 0; i++) {
         struct rp_held_record *h = &p->held.items[i];
-        rc = send_now(p, &h->record, h->headers, err);
+        rc = send_now(p, &h->record, h->headers, 0, err);
         h->headers = NULL;
     }
     rp_held_drop(&p->held);
@@ -339,7 +343,7 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
         return -1;
     rd_kafka_headers_t *headers = copy_headers(record->headers, record->n_headers);
     return p->holding ? rp_held_add(&p->held, record, headers, err)
-                      : send_now(p, record, headers, err);
+                      : send_now(p, record, headers, RD_KAFKA_MSG_F_COPY, err);
 }
 
 int64_t rp_publisher_waited_ms(const struct rp_publisher *p)
