@@ -136,8 +136,12 @@ static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_e
     struct rp_error why;
     rd_kafka_timestamp_type_t type;
     int64_t recorded_ms = rd_kafka_message_timestamp(e->message, &type);
-    if (rp_codec_decode_dead_letter(b->codec, record.value, &b->arena, &letter, &why) != 0)
-        return add_undecodable(b, e, recorded_ms, now_ms, why.text, err);
+    if (rp_codec_decode_dead_letter(b->codec, record.value, &b->arena, &letter, &why) != 0) {
+        if (why.cls == RP_POISON)
+            return add_undecodable(b, e, recorded_ms, now_ms, why.text, err);
+        *err = why; /* no memory: the letter is not to blame */
+        return -1;
+    }
     e->reason = letter.reason;
     e->dead_at_ms = day_dead_at(letter.decided_at_ms, recorded_ms, now_ms, b->options.keep_ms);
     return row_write(&b->rows, &record, &letter, e->dead_at_ms, &b->groups, &e->facts, err);
