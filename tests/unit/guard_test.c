@@ -118,6 +118,42 @@ static void a_replay_begins_a_new_life(void **state)
     assert_int_equal(attempt, 1);
 }
 
+/* Whoever repartitions the events of a task sends them by another partition, with other offsets. */
+static void a_task_may_come_by_another_partition(void **state)
+{
+    (void)state;
+    struct guard_event e = {rp_str("a"), RP_NULL_BYTES, 1, 1000, 0, 7};
+    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_NEW);
+    e.partition = 1;
+    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_REPEAT);
+    e.failed_at_ms = 2000;
+    e.offset = 3;
+    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_LOOP);
+    assert_int_equal(attempt, 2);
+    e.partition = 2;
+    e.failed_at_ms = 3000;
+    e.offset = 1;
+    guard_recall(guard, &e);
+    e.offset = 0; /* what is recalled comes in order: this one is known */
+    guard_recall(guard, &e);
+    e.failed_at_ms = 4000;
+    e.offset = 2;
+    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_LOOP);
+    assert_int_equal(attempt, 4);
+}
+
+static void a_size_that_no_memory_has_is_refused(void **state)
+{
+    static const size_t sizes[] = {0, SIZE_MAX / 2, SIZE_MAX};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct guard *none;
+        struct rp_error err;
+        assert_int_equal(guard_new(sizes[i], &none, &err), -1);
+        assert_int_equal(err.code, RP_E_NOMEM);
+    }
+}
+
 static void the_largest_attempt_does_not_overflow(void **state)
 {
     (void)state;
@@ -151,6 +187,8 @@ int main(void)
         TEST(what_is_recalled_is_known),
         TEST(what_is_recalled_again_makes_nothing_forgotten),
         TEST(a_replay_begins_a_new_life),
+        TEST(a_task_may_come_by_another_partition),
+        TEST(a_size_that_no_memory_has_is_refused),
         TEST(the_largest_attempt_does_not_overflow),
         TEST(memory_is_bounded_and_the_oldest_goes),
     };
