@@ -163,6 +163,8 @@ bool rp_log_shows(enum rp_log_level level)
 void rp_log_fields(enum rp_log_level level, const char *event, const struct rp_field *fields)
 {
     struct line l;
+    if (!rp_log_shows(level))
+        return;
     l.len = 0;
     l.full = false;
     put_head(&l, level, event);

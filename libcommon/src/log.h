@@ -38,11 +38,12 @@ static inline struct rp_field rp_f_str(const char *key, const char *s)
 }
 
 /* rp_log(RP_LOG_WARN, "target-missing", rp_f_str("topic", t), rp_f_int("offset", o))
- * The fields are made only where the level is shown: the router says something of each event. */
+ * The fields are made only where the level is shown: the router says something of each event. Of
+ * warnings and errors, which are rare, that is found out later. */
 #define rp_log(level, event, ...)                                                                  \
-    (rp_log_shows(level)                                                                           \
-         ? rp_log_fields(level, event, (struct rp_field[]){__VA_ARGS__ __VA_OPT__(, ){0}})         \
-         : (void)0)
+    ((level) < RP_LOG_WARN && !rp_log_shows(level)                                                 \
+         ? (void)0                                                                                 \
+         : rp_log_fields(level, event, (struct rp_field[]){__VA_ARGS__ __VA_OPT__(, ){0}}))
 bool rp_log_shows(enum rp_log_level level);
 /* `fields` ends with a field whose key is NULL. */
 void rp_log_fields(enum rp_log_level level, const char *event, const struct rp_field *fields);

@@ -74,6 +74,8 @@ static void what_is_below_the_level_is_not_written(void **state)
     (void)state;
     rp_log_setup(RP_LOG_WARN, false, "s");
     rp_log(RP_LOG_INFO, "quiet");
+    rp_log_setup(RP_LOG_ERROR + 1, false, "s");
+    rp_log(RP_LOG_ERROR, "quiet");
     assert_string_equal(logged(), "");
 }
 
@@ -86,13 +88,28 @@ static void values_cannot_break_a_line_or_reach_a_terminal(void **state)
                         "info  s e v=\"a\\nlevel=error \\u001b[31m\\\"\\\\\\u009b\\u202e\"\n");
 }
 
+/* What has no width, or turns the line's direction, and the characters next to it. */
+static void what_cannot_be_seen_is_escaped(void **state)
+{
+    (void)state;
+    rp_log_setup(RP_LOG_INFO, false, "s");
+    rp_log(RP_LOG_INFO, "e",
+           rp_f_str("v", "\x7f\xc2\xa0|\xe2\x80\x8a\xe2\x80\x8b\xe2\x80\x8f\xe2\x80\x90|"
+                         "\xe2\x80\xa8\xe2\x80\xae\xe2\x80\xaf|"
+                         "\xe2\x81\xa0\xe2\x81\xaf\xe2\x81\xb0|\xef\xbb\xbf"));
+    assert_string_equal(text_of_line(),
+                        "info  s e v=\"\\u007f\xc2\xa0|\xe2\x80\x8a\\u200b\\u200f\xe2\x80\x90|"
+                        "\\u2028\\u202e\xe2\x80\xaf|\\u2060\\u206f\xe2\x81\xb0|\\ufeff\"\n");
+}
+
 static void null_empty_and_spaces_can_be_told_apart(void **state)
 {
     (void)state;
     rp_log_setup(RP_LOG_INFO, false, "s");
     rp_log(RP_LOG_INFO, "e", rp_f_str("a", NULL), rp_f_str("b", ""), rp_f_str("c", "x y"),
-           rp_f_str("d", "k=v"));
-    assert_string_equal(text_of_line(), "info  s e a=null b=\"\" c=\"x y\" d=\"k=v\"\n");
+           rp_f_str("d", "k=v"), rp_f_str("e", "x\"y"), rp_f_str("f", "x\\y"));
+    assert_string_equal(text_of_line(), "info  s e a=null b=\"\" c=\"x y\" d=\"k=v\""
+                                        " e=\"x\\\"y\" f=\"x\\\\y\"\n");
 }
 
 static void utf8_is_kept_and_other_bytes_are_replaced(void **state)
@@ -186,6 +203,7 @@ int main(void)
         LOG_TEST(an_event_needs_no_fields),
         LOG_TEST(what_is_below_the_level_is_not_written),
         LOG_TEST(values_cannot_break_a_line_or_reach_a_terminal),
+        LOG_TEST(what_cannot_be_seen_is_escaped),
         LOG_TEST(null_empty_and_spaces_can_be_told_apart),
         LOG_TEST(utf8_is_kept_and_other_bytes_are_replaced),
         LOG_TEST(a_long_value_is_cut),
