@@ -5,15 +5,44 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "cli_fixture.h"
+#include "clock.h"
 #include "file_fixture.h"
 #include "pg_fixture.h"
+
+static int64_t now_mono_ms = 1, stop_mono_ms;
+static bool terminal;
+
+int64_t __wrap_rp_mono_ms(void);
+int64_t __wrap_rp_mono_ms(void)
+{
+    return now_mono_ms;
+}
+
+int __wrap_nanosleep(const struct timespec *wish, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *wish, struct timespec *left)
+{
+    (void)left;
+    now_mono_ms += wish->tv_nsec / 1000000;
+    if (stop_mono_ms > 0 && now_mono_ms >= stop_mono_ms)
+        (void)raise(SIGTERM);
+    return 0;
+}
+
+int __wrap_isatty(int fd);
+int __wrap_isatty(int fd)
+{
+    (void)fd;
+    return terminal;
+}
 
 struct refusal {
     const char *words, *why;
@@ -91,6 +120,7 @@ static void options_that_mean_nothing_are_refused(void **state)
         {"dlq list --limit many", "--limit is a number from 1 on"},
         {"dlq groups --limit -1", "--limit is a number from 1 on"},
         {"dlq groups --hours 0", "--hours is a number from 1 on"},
+        {"dlq groups --hours 169", "--hours goes to 168"},
         {"dlq stats --by colour", "colour"},
         {"dlq stats --by type,type", "type"},
         {"dlq tail --lines 0", "--lines is a number from 1 on"},
@@ -230,6 +260,7 @@ static void a_database_that_refuses_ends_a_command(void **state)
         "dlq show 1 --format json",
         "dlq show --task t --format json",
         "dlq discard --type a --reason x --yes",
+        "dlq groups --type a",
         "replay list",
         "replay list --format json",
         "replay rate j 5",
@@ -340,6 +371,102 @@ static void a_check_says_what_is_missing(void **state)
     }
 }
 
+#define GROUPS "SELECT lpad(to_hex(g.fingerprint)"
+#define GROUP_COLUMNS                                                                              \
+    "group|count|dead|replaying|replayed|discarded|came_back|first|last|trend|type|class|sample|"  \
+    "message"
+
+static void a_group_says_what_became_of_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *row, *says;
+    } cases[] = {
+        {"00ab|1234|1234|0|0|0|0|then|now|1 0 8|a|E|7|m", "00ab      1,234  |. #|  then to now\n"
+                                                          "    a  E: m\n"
+                                                          "    sample 7, dead 1,234\n"},
+        {"00ab|1000|1|0|500|5|100|f|l|0|NULL|NULL|7|byte 3",
+         "    (no task)  byte 3\n"
+         "    sample 7, dead 1, replayed 50% (20% of it came back), discarded <1%\n"},
+        {"00ab|10|1|2|1|0|5|f|l|0|a|NULL|7|m",
+         "dead 1, replaying 20%, replayed 10% (100% of it came back)\n"},
+        {"00ab|10|1|0|0|0|5|f|l|0|a|NULL|7|m", "dead 1\n"},
+    };
+    assert_int_equal(setenv("LC_ALL", "C", 1), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct pg_answer answers[] = {{GROUPS, GROUP_COLUMNS, cases[i].row}, {0}};
+        pg_begin(answers);
+        assert_int_equal(run("dlq groups"), CLI_OK);
+        assert_printed(cases[i].says);
+    }
+}
+
+static void a_terminal_gets_colours_and_a_pager(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {
+        {GROUPS, GROUP_COLUMNS, "00ab|1|1|0|0|0|0|f|l|1|a|E|7|m"},
+        {"FROM", "id|status|error|time|cursor", "1|dead|a|t|1\n2|replayed|b|t|2\n3|mislaid|c|t|3"},
+        {0}};
+    pg_begin(answers);
+    terminal = true;
+    assert_int_equal(unsetenv("NO_COLOR"), 0);
+    assert_int_equal(setenv("TERM", "xterm", 1), 0);
+    assert_int_equal(setenv("PAGER", "sed s/^/paged:/", 1), 0);
+    assert_int_equal(run("dlq list"), CLI_OK);
+    assert_printed("paged:");
+    assert_printed("\x1b[31mdead");
+    assert_printed("\x1b[32mreplayed");
+    assert_printed("mislaid");
+    assert_int_equal(run("dlq groups"), CLI_OK);
+    assert_printed("paged:\x1b[1m00ab\x1b[0m");
+    static const struct {
+        const char *name, *value;
+    } plain[] = {{"NO_COLOR", "1"}, {"TERM", "dumb"}};
+    for (size_t i = 0; i < 2; i++) {
+        char *before = getenv(plain[i].name) == NULL ? NULL : strdup(getenv(plain[i].name));
+        assert_int_equal(setenv(plain[i].name, plain[i].value, 1), 0);
+        assert_int_equal(run("dlq list"), CLI_OK);
+        assert_null(strchr(printed, '\x1b'));
+        if (before == NULL)
+            assert_int_equal(unsetenv(plain[i].name), 0);
+        else
+            assert_int_equal(setenv(plain[i].name, before, 1), 0);
+        free(before);
+    }
+    assert_int_equal(setenv("PAGER", "", 1), 0);
+    assert_int_equal(run("dlq list"), CLI_OK);
+    assert_true(strstr(printed, "paged:") == NULL && strstr(printed, "dead") != NULL);
+    terminal = false;
+}
+
+/* The last of the tests, since a wish to stop stays. */
+static void a_tail_goes_on_until_it_is_stopped(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {
+        {"min(id) - 1", "n", "5"},
+        {"SELECT coalesce(max(id), 0)", "n", "7"},
+        {"ORDER BY d.id LIMIT", "line|id", "7  a\x1b[2J|7\n6  b|6"},
+        {0}};
+    pg_begin(answers);
+    pg_fail_at(200, 1, "42P01");
+    assert_int_equal(run("dlq tail"), CLI_FAILED);
+    assert_printed("7  a\\x1b[2J\n6  b\n");
+    assert_true(now_mono_ms > 60000);
+    assert_true(pg_statements("SELECT coalesce(max(id), 0)") >= 4);
+    for (int n = 1; n <= 6; n++) {
+        pg_begin(answers);
+        pg_fail_at(n, 1, n % 2 == 0 ? "42P01" : "");
+        assert_int_equal(run("dlq tail --format json"), CLI_FAILED);
+        assert_printed("PostgreSQL");
+    }
+    pg_begin(answers);
+    stop_mono_ms = now_mono_ms + 1000;
+    assert_int_equal(run("dlq tail --lines 3"), CLI_OK);
+    assert_int_equal(now_mono_ms, stop_mono_ms);
+}
+
 int main(void)
 {
     char path[] = "/tmp/reprise-commands-XXXXXX";
@@ -363,6 +490,9 @@ int main(void)
         cmocka_unit_test(a_replay_handed_to_the_archiver_is_left_to_it),
         cmocka_unit_test(what_could_not_be_decoded_is_shown_as_it_is),
         cmocka_unit_test(a_check_says_what_is_missing),
+        cmocka_unit_test(a_group_says_what_became_of_it),
+        cmocka_unit_test(a_terminal_gets_colours_and_a_pager),
+        cmocka_unit_test(a_tail_goes_on_until_it_is_stopped),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)unlink(path);

@@ -147,6 +147,54 @@ static void it_prints_why_an_error_is_not_retried(void **state)
         "At worst: 1 execution, 0s of waiting, then a dead letter: NON_RETRYABLE.\n");
 }
 
+static void assert_explains(const struct rp_config *c, const char *type, double success,
+                            const char *part)
+{
+    const struct rp_failed_task task = {.task_type = rp_str(type),
+                                        .error_class = rp_str("TimeoutError")};
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    assert_non_null(out);
+    explain_print(out, c, &task, success);
+    assert_int_equal(fclose(out), 0);
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, text);
+    free(text);
+}
+
+static void each_rule_and_delay_is_put_in_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *says;
+        double success;
+    } cases[] = {
+        {"ruled",
+         "retries   any of (at most 2 executions; all of (always; due within 1h of the "
+         "first failure))\n",
+         -1},
+        {"ruled", "No end: it is retried until it succeeds.\n", -1},
+        {"endless", "retries   always\ndelays    none\n", -1},
+        {"endless", "      ...\n", -1},
+        {"never", "then a dead letter: NON_RETRYABLE.\nOf all such tasks, 25.00% succeed.\n", 0.25},
+        {"spread", "delays    uniform from 500ms to 3m\n", -1},
+        {"spread", "500ms to 3m 00s       retry-1s, retry-60s     1 to 2    500ms to 3m 00s\n", -1},
+        {"doubled", "delays    exponential from 1s x2, at most 1m, plus 0 to 10% of jitter\n", -1},
+        {"profiled", "at most 400ms, the profile of the category, plus 0 to 10% of jitter\n", -1},
+        {"dated", "plus 0 to 30% of jitter\n", -1},
+        {"dated", "        ?  only where the delays drawn are short enough\n", -1},
+        {"dated", " succeed at most.\n", 0.5},
+        {"none", "policy    none, by the type's name\n", -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_explains(config, cases[i].type, cases[i].success, cases[i].says);
+    struct rp_config *own_default = load_good("policies: {default: {max_attempts: 2}}\n");
+    assert_explains(own_default, "other", -1,
+                    "policy    default, since no policy is for this type\n");
+    rp_config_free(own_default);
+}
+
 static int load(void **state)
 {
     (void)state;
@@ -156,6 +204,13 @@ static int load(void **state)
         "  dated: {deadline: 5s, backoff: {fixed: 1s}, jitter: 30%}\n"
         "  endless: {retry: always, backoff: none}\n"
         "  never: {retry: never}\n"
+        "  ruled: {retry: {any_of: [{max_attempts: 2}, {all_of: [always, {deadline: 1h}]}]},\n"
+        "          backoff: none}\n"
+        "  spread: {max_attempts: 2, backoff: {uniform: {min: 500ms, max: 3m}}, jitter: 0}\n"
+        "  doubled: {max_attempts: 2, jitter: 10%,\n"
+        "            backoff: {exponential: {initial: 1s, multiplier: 2, max: 1m}}}\n"
+        "  profiled: {max_attempts: 2, backoff: by_category}\n"
+        "  none: {max_attempts: 1}\n"
         "  mail-*: {target: mail, fallback: mail-last, max_attempts: 2, backoff: {fixed: 3m},\n"
         "           jitter: 0, overrides: {BUSY: {retry: always}}}\n");
     return 0;
@@ -179,6 +234,7 @@ int main(void)
         cmocka_unit_test(times_are_rounded_to_what_matters),
         cmocka_unit_test(it_prints_the_policy_why_it_applies_and_its_course),
         cmocka_unit_test(it_prints_why_an_error_is_not_retried),
+        cmocka_unit_test(each_rule_and_delay_is_put_in_words),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }
