@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "mock_fixture.h"
@@ -110,6 +111,78 @@ static void a_batch_of_large_records_is_half_as_many(void **state)
     assert_int_equal(fill_with(*state, (struct rp_bytes){value, sizeof value}), MOST / 2);
 }
 
+static void the_first_failure_ends_the_worker(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error first, second;
+    (void)rp_fail(&first, RP_E_KAFKA, RP_FATAL, "the first");
+    (void)rp_fail(&second, RP_E_KAFKA, RP_FATAL, "the second");
+    rp_outbox_failed(&f->outbox, &first);
+    rp_outbox_failed(&f->outbox, &second);
+    assert_true(rp_outbox_stopping(&f->outbox));
+    assert_string_equal(f->outbox.failure.text, "the first");
+}
+
+static void one_failure_after_another_is_waited_for_longer(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    (void)rp_fail(&err, RP_E_KAFKA, RP_RETRIABLE, "no broker");
+    atomic_store(&f->stop, true); /* so it waits for nothing */
+    for (int64_t ms = 50; ms < 20000; ms *= 2) {
+        atomic_store(&f->worker.ready, true);
+        rp_outbox_back_off(&f->outbox, &err);
+        assert_false(atomic_load(&f->worker.ready));
+        assert_int_equal(f->outbox.backoff_ms, ms < 5000 ? ms : 5000);
+    }
+    atomic_store(&f->stop, false);
+}
+
+#define INIT_PRODUCER_ID 22 /* the protocol's numbers */
+#define PRODUCE          0
+
+static void who_may_not_send_at_all_gives_up(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    rp_outbox_clear(&f->outbox);
+    rd_kafka_mock_push_request_errors(f->mock.cluster, INIT_PRODUCER_ID, 1,
+                                      RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
+    assert_int_equal(rp_outbox_init(&f->outbox, &f->worker, "an-id", "1", MOST, &err), 0);
+    rp_outbox_open(&f->outbox);
+    assert_true(f->outbox.failed);
+    assert_int_equal(f->outbox.failure.cls, RP_FATAL);
+    assert_non_null(strstr(f->outbox.failure.text, "init transactions"));
+}
+
+/* Sends one record to a topic that refuses it with `code`. */
+static void be_refused(struct fixture *f, const char *topic, rd_kafka_resp_err_t code)
+{
+    struct rp_error err;
+    struct rp_outgoing record = {.topic = rp_str(topic), .value = rp_str("a value")};
+    max_bytes = RP_NO_LIMIT;
+    rd_kafka_mock_push_request_errors(f->mock.cluster, PRODUCE, 1, code);
+    assert_int_equal(rp_outbox_send(&f->outbox, "source", 0, 1, &record, &err), 0);
+    assert_int_equal(rp_publisher_commit(f->outbox.publisher, &err), RP_NOT_PUBLISHED);
+    rp_outbox_failed(&f->outbox, &err);
+    assert_false(f->outbox.failed);
+    assert_int_equal(f->outbox.n, 0);
+}
+
+/* There is another way for a task whose target refuses it, at once; for one that our own topic
+ * refuses there is none, and it is tried again. */
+static void a_refusal_by_our_own_topic_is_waited_out(void **state)
+{
+    struct fixture *f = *state;
+    const char *own = f->config->topics.dead_letter;
+    assert_int_equal(rd_kafka_mock_topic_create(f->mock.cluster, own, 1, 1), 0);
+    be_refused(f, own, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
+    assert_int_equal(f->outbox.backoff_ms, 50);
+    be_refused(f, TOPIC, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
+    assert_int_equal(f->outbox.backoff_ms, 50);
+    assert_int_equal(rp_targets_state(f->outbox.targets, rp_str(TOPIC)), RP_TARGET_DENIED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +192,10 @@ int main(void)
         T(the_batch_after_one_that_waited_is_filled),
         T(a_batch_ends_with_a_request_s_worth_of_bytes),
         T(a_batch_of_large_records_is_half_as_many),
+        T(the_first_failure_ends_the_worker),
+        T(one_failure_after_another_is_waited_for_longer),
+        T(who_may_not_send_at_all_gives_up),
+        T(a_refusal_by_our_own_topic_is_waited_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "clock.h"
+#include "config_fixture.h"
 #include "mock_fixture.h"
 #include "publisher.h"
 
@@ -374,6 +377,148 @@ static void what_waits_goes_with_its_batch(void **state)
     assert_int_equal(asked(f, PRODUCE), 1);
 }
 
+/* A publisher for other settings, in place of the fixture's. */
+static void use(struct fixture *f, const char *guarantee, const char *settings)
+{
+    char text[300];
+    struct rp_error err;
+    (void)snprintf(text, sizeof text,
+                   "kafka: {bootstrap.servers: \"%s\"%s}\nguarantee: %s\n"
+                   "targets: {allow: [x]}\n",
+                   rd_kafka_mock_cluster_bootstraps(f->mock.cluster), settings, guarantee);
+    rp_publisher_free(f->publisher);
+    rp_config_free(f->config);
+    f->config = load_good(text);
+    assert_int_equal(rp_publisher_new(f->config, "an-id", "0", &f->publisher, &err), 0);
+    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
+}
+
+#define ONE_AT_A_TIME ", producer: {queue.buffering.max.messages: 1}"
+#define SMALL_ONES    ", producer: {message.max.bytes: 1000}"
+static const char too_large[2000];
+
+static void a_full_queue_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    use(f, "at-least-once", ONE_AT_A_TIME);
+    for (size_t i = 0; i < 5; i++)
+        send_one(f, i, 10);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(rp_publisher_is_out(f->publisher, i), i < 5);
+}
+
+static void without_a_transaction_what_was_not_refused_is_out(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    size_t n;
+    use(f, "at-least-once", ONE_AT_A_TIME);
+    rd_kafka_mock_push_request_errors(f->mock.cluster, PRODUCE, 1,
+                                      RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    for (size_t i = 0; i < 3; i++)
+        send_one(f, i, 10);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_NOT_PUBLISHED);
+    assert_int_equal(err.cls, RP_POISON);
+    const struct rp_failure_report *failures = rp_publisher_failures(f->publisher, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(failures[0].tag, 0);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(rp_publisher_is_out(f->publisher, i), i > 0);
+}
+
+static void a_record_that_cannot_be_sent_keeps_back_none_before_it(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    char longest[RP_MAX_TOPIC_NAME + 2];
+    size_t n;
+    struct rp_outgoing refused = {
+        .topic = rp_str(TOPIC), .value = {too_large, sizeof too_large}, .tag = 1};
+    use(f, "at-least-once", SMALL_ONES);
+    send_one(f, 0, 10);
+    assert_int_equal(rp_publisher_send(f->publisher, &refused, &err), -1);
+    const struct rp_failure_report *failures = rp_publisher_failures(f->publisher, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(failures[0].tag, 1);
+    assert_true(rp_publisher_is_out(f->publisher, 0));
+    memset(longest, 'a', sizeof longest);
+    refused.topic = (struct rp_bytes){longest, sizeof longest};
+    assert_int_equal(rp_publisher_send(f->publisher, &refused, &err), -1);
+    assert_int_equal(err.cls, RP_POISON);
+    assert_int_equal(err.code, RP_E_NOT_FOUND);
+}
+
+/* It was held back until the batch was ended, or until there was a request's worth. */
+static void a_record_that_librdkafka_refuses_takes_the_transaction_with_it(void **state)
+{
+    struct fixture *f = *state;
+    for (int full = 0; full < 2; full++) {
+        struct rp_error err;
+        size_t n;
+        use(f, "exactly-once",
+            full == 1 ? ", producer: {message.max.bytes: 1000, batch.size: 20}" : SMALL_ONES);
+        const struct rp_outgoing refused = {
+            .topic = rp_str(TOPIC), .value = {too_large, sizeof too_large}, .tag = 0};
+        int sent = rp_publisher_send(f->publisher, &refused, &err);
+        assert_int_equal(sent, full == 1 ? -1 : 0);
+        if (sent == 0)
+            assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_NOT_PUBLISHED);
+        assert_int_equal(err.cls, RP_POISON);
+        rp_publisher_abort(f->publisher);
+        const struct rp_failure_report *failures = rp_publisher_failures(f->publisher, &n);
+        assert_int_equal(n, 1);
+        assert_int_equal(failures[0].tag, 0);
+        assert_false(rp_publisher_is_out(f->publisher, 0));
+    }
+}
+
+/* They may be sent again, and are out. */
+static void records_are_out_though_their_offsets_cannot_be_committed(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
+    use(f, "at-least-once", "");
+    send_one(f, 0, 10);
+    assert_int_equal(
+        rp_publisher_offsets(f->publisher, f->mock.producer /* in no group */, offsets, &err),
+        RP_PUBLISHED);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+    rd_kafka_topic_partition_list_destroy(offsets);
+}
+
+static void who_is_in_no_group_commits_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    rd_kafka_t *consumer = mock_consumer(&f->mock, GROUP);
+    rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
+    rd_kafka_t *const strangers[] = {consumer, f->mock.producer};
+    for (size_t i = 0; i < 2; i++) {
+        begin_another(f);
+        send_one(f, 0, 10);
+        assert_int_equal(rp_publisher_offsets(f->publisher, strangers[i], offsets, &err),
+                         RP_NOT_PUBLISHED);
+        assert_int_equal(err.cls, RP_RETRIABLE);
+        assert_non_null(strstr(err.text, "not in a group"));
+    }
+    rd_kafka_topic_partition_list_destroy(offsets);
+    rd_kafka_destroy(consumer);
+    assert_publishes(f);
+}
+
+static void a_producer_that_failed_for_good_is_made_anew(void **state)
+{
+    struct fixture *f = *state;
+    assert_publishes(f);
+    (void)rd_kafka_test_fatal_error(last_to_commit, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER,
+                                    "made up");
+    assert_publishes(f);
+    assert_int_equal(rp_publisher_made(f->publisher), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +537,13 @@ int main(void)
         T(more_than_a_request_does_not_wait),
         T(a_record_that_cannot_be_sent_is_named_though_it_waited),
         T(what_waits_goes_with_its_batch),
+        T(a_full_queue_is_waited_for),
+        T(without_a_transaction_what_was_not_refused_is_out),
+        T(a_record_that_cannot_be_sent_keeps_back_none_before_it),
+        T(a_record_that_librdkafka_refuses_takes_the_transaction_with_it),
+        T(records_are_out_though_their_offsets_cannot_be_committed),
+        T(who_is_in_no_group_commits_nothing),
+        T(a_producer_that_failed_for_good_is_made_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
