@@ -179,9 +179,8 @@ static bool parse_comparison(struct parser *p, struct rp_filter_node *term, bool
     *negated = is_word(p, "not");
     if (*negated && !advance(p))
         return false;
-    if (is_word(p, "in"))
-        return rp_filter_op_fits(field->kind, RP_OP_EQ) ? advance(p) && parse_list(p, term)
-                                                        : unfit(p, field->name);
+    if (is_word(p, "in")) /* which is =, as all fields know it */
+        return advance(p) && parse_list(p, term);
     if (is_word(p, "contains"))
         term->op = RP_OP_CONTAINS;
     else if (p->token.kind == RP_TOKEN_OP && !*negated)

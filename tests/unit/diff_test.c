@@ -55,6 +55,48 @@ static void nothing_reaches_the_terminal_raw(void **state)
     check("a", "\033[2J\xc2\x9b\xe2\x80\xae", "- a\n+ \\x1b[2J\\u009b\\u202e\n");
 }
 
+static bool terminal;
+
+int __wrap_isatty(int fd);
+int __wrap_isatty(int fd)
+{
+    (void)fd;
+    return terminal;
+}
+
+static void a_terminal_has_colours(void **state)
+{
+    (void)state;
+    assert_int_equal(unsetenv("NO_COLOR"), 0);
+    terminal = true;
+    check("a\nb", "a\nc", "  a\n\033[31m- b\033[0m\n\033[32m+ c\033[0m\n");
+    assert_int_equal(setenv("NO_COLOR", "1", 1), 0);
+    check("a\nb", "a\nc", "  a\n- b\n+ c\n");
+    terminal = false;
+}
+
+#define MANY 2100
+
+/* Even where all of the middle is the same, but for its order. */
+static void what_is_too_much_to_compare_is_exchanged_whole(void **state)
+{
+    (void)state;
+    static char before[MANY * 6], after[MANY * 6], out[MANY * 16];
+    size_t n = 0;
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(before + 5 * i, 6, "%04d\n", i);
+        (void)snprintf(after + 5 * i, 6, "%04d\n", (i + 1) % MANY);
+    }
+    FILE *f = fmemopen(out, sizeof out, "w");
+    assert_non_null(f);
+    assert_true(cli_diff_text(f, rp_str(before), rp_str(after)));
+    assert_int_equal(fclose(f), 0);
+    for (const char *p = out; (p = strchr(p, '\n')) != NULL; p++)
+        n++;
+    assert_int_equal(n, 2 * MANY);
+    assert_memory_equal(out, "- 0000\n- 0001\n", 14);
+}
+
 static void messages_are_compared_as_people_read_them(void **state)
 {
     (void)state;
@@ -86,6 +128,8 @@ int main(void)
         cmocka_unit_test(changed_lines_stand_together),
         cmocka_unit_test(what_is_far_away_is_left_out),
         cmocka_unit_test(nothing_reaches_the_terminal_raw),
+        cmocka_unit_test(a_terminal_has_colours),
+        cmocka_unit_test(what_is_too_much_to_compare_is_exchanged_whole),
         cmocka_unit_test(messages_are_compared_as_people_read_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

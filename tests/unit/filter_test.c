@@ -10,6 +10,7 @@
 
 #include "filter.h"
 #include "filter_fields.h"
+#include "filter_node.h"
 #include "reprise/rng.h"
 
 /* 2026-11-21T03:00:00Z */
@@ -114,6 +115,26 @@ static void a_flag_may_begin_with_an_operator(void **state)
     reads(flag("until", "2026-11-21"), "dead_at < 2026-11-21T00:00:00.000Z");
 }
 
+static void a_flag_s_operator_must_fit(void **state)
+{
+    (void)state;
+    static const char *const flags[][2] = {
+        {"id", "~1"}, {"status", "<dead"}, {"came-back", "~x"}, {"attempts", "~3"}};
+    struct rp_filter *f = new_filter();
+    struct rp_error err;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        assert_int_equal(rp_filter_flag(f, flags[i][0], flags[i][1], &err), -1);
+        assert_int_equal(err.cls, RP_POISON);
+        assert_non_null(strstr(err.text, "does not know this operator"));
+    }
+    assert_int_equal(rp_filter_flag(f, "nonsense", "x", &err), -1);
+    assert_string_equal(err.text, "there is no field 'nonsense'");
+    assert_true(rp_filter_is_empty(f));
+    rp_filter_free(f);
+    reads(flag("came-back", "false"), "came_back = false");
+    reads(flag("came-back", "=true"), "came_back = true");
+}
+
 static void words_combine_by_their_precedence(void **state)
 {
     (void)state;
@@ -190,6 +211,28 @@ static void an_error_points_at_its_place(void **state)
     refuses("type not x", 9, "--where: at 10: expected in or contains, found 'x'");
     refuses("type in (a, 'b", 12, "--where: at 13: this quote is never closed");
     refuses("(type = a and 'b", 14, "--where: at 15: this quote is never closed");
+    refuses("'b", 0, "--where: at 1: this quote is never closed");
+    refuses("('b", 1, "--where: at 2: this quote is never closed");
+    refuses("(all) 'b", 6, "--where: at 7: this quote is never closed");
+    refuses("all 'b", 4, "--where: at 5: this quote is never closed");
+    refuses("type 'b", 5, "--where: at 6: this quote is never closed");
+    refuses("type in 'b", 8, "--where: at 9: this quote is never closed");
+    refuses("type not 'b", 9, "--where: at 10: this quote is never closed");
+    refuses("type = a 'b", 9, "--where: at 10: this quote is never closed");
+    refuses("since 1d ago 'b", 13, "--where: at 14: this quote is never closed");
+    refuses("since = 'b", 8, "--where: at 9: this quote is never closed");
+    refuses("since != 1d", 6, "--where: at 7: expected a value, found '!='");
+    refuses("since > 1d", 6, "--where: at 7: expected a value, found '>'");
+    refuses("type not = a", 9, "--where: at 10: expected in or contains, found '='");
+    refuses("came_back = maybe", 12, "--where: at 13: 'maybe' is no truth: true and false are");
+    refuses("dead_at < 0001-01-01T00:00+01:00", 10,
+            "--where: at 11: '0001-01-01T00:00+01:00' is no time: 2h, 7d, 2026-11-21 and "
+            "2026-11-21T03:00Z are");
+    refuses("since 3000000d", 6,
+            "--where: at 7: '3000000d' is no time: 2h, 7d, 2026-11-21 and 2026-11-21T03:00Z are");
+    refuses("type = a aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 9,
+            "--where: at 10: expected and, or, or the end, found "
+            "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'");
     refuses("not 'b", 4, "--where: at 5: this quote is never closed");
     refuses("type < a", 5, "--where: at 6: type does not know this operator");
     refuses("type ! a", 5, "--where: at 6: this is no operator; != and !~ are");
@@ -262,6 +305,40 @@ static void a_filter_knows_what_it_names(void **state)
     rp_filter_free(f);
 }
 
+static void of_several_bounds_the_narrowest_holds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *expression;
+        struct rp_filter_range range;
+    } cases[] = {
+        {"type = a", {false, false, 0, 0}},
+        {"dead_at >= 1970-01-01T00:00:01Z", {true, false, 1000, 0}},
+        {"dead_at > 1970-01-01T00:00:01Z", {true, false, 1001, 0}},
+        {"dead_at < 1970-01-01T00:00:01Z", {false, true, 0, 1000}},
+        {"dead_at <= 1970-01-01T00:00:01Z", {false, true, 0, 1001}},
+        {"dead_at > 1970-01-01T00:00:01Z and dead_at >= 1970-01-01T00:00:01Z",
+         {true, false, 1001, 0}},
+        {"dead_at >= 1970-01-01T00:00:01Z and dead_at > 1970-01-01T00:00:02Z",
+         {true, false, 2001, 0}},
+        {"dead_at < 1970-01-01T00:00:01Z and dead_at <= 1970-01-01T00:00:01Z",
+         {false, true, 0, 1000}},
+        {"until 1970-01-01T00:00:02Z and until 1970-01-01T00:00:01Z", {false, true, 0, 1000}},
+        {"since 1969-12-31T23:59:59.5Z and not dead_at < 1970-01-01T00:00:01Z",
+         {true, false, -500, 0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_filter *f = where(cases[i].expression);
+        struct rp_filter_range r = rp_filter_range(f), expected = cases[i].range;
+        if (r.has_from != expected.has_from || r.has_to != expected.has_to ||
+            (r.has_from && r.from_ms != expected.from_ms) ||
+            (r.has_to && r.to_ms != expected.to_ms))
+            fail_msg("%s: %d %lld, %d %lld", cases[i].expression, r.has_from, (long long)r.from_ms,
+                     r.has_to, (long long)r.to_ms);
+        rp_filter_free(f);
+    }
+}
+
 static void the_range_is_cut_at_whole_hours(void **state)
 {
     (void)state;
@@ -300,6 +377,8 @@ static void what_the_states_alone_can_answer_is_asked_of_them(void **state)
         {"status != dead", false},
         {"status = discarded or type = a", false},
         {"not came_back", false},
+        {"came_back = false", false},
+        {"status in (none, replayed)", false},
         {"job = none", false},
         {"status = discarded and class = a", true},
         {"status = discarded and message contains a", false},
@@ -426,6 +505,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flags_are_all_meant),
         cmocka_unit_test(a_flag_may_begin_with_an_operator),
+        cmocka_unit_test(a_flag_s_operator_must_fit),
         cmocka_unit_test(words_combine_by_their_precedence),
         cmocka_unit_test(values_are_bare_or_quoted),
         cmocka_unit_test(sql_holds_our_words_alone),
@@ -434,6 +514,7 @@ int main(void)
         cmocka_unit_test(an_enemy_meets_bounds),
         cmocka_unit_test(what_the_rollup_has_is_countable),
         cmocka_unit_test(a_filter_knows_what_it_names),
+        cmocka_unit_test(of_several_bounds_the_narrowest_holds),
         cmocka_unit_test(the_range_is_cut_at_whole_hours),
         cmocka_unit_test(what_the_states_alone_can_answer_is_asked_of_them),
         cmocka_unit_test(the_canonical_text_reads_back_to_the_same),
