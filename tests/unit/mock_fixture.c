@@ -34,6 +34,7 @@ void mock_start(struct mock *m, int brokers, const char *topic)
     m->producer = new_client(RD_KAFKA_PRODUCER, properties, 2);
     m->cluster = rd_kafka_handle_mock_cluster(m->producer);
     assert_non_null(m->cluster);
+    rd_kafka_mock_group_initial_rebalance_delay_ms(m->cluster, 10);
     assert_int_equal(rd_kafka_mock_topic_create(m->cluster, topic, 1, brokers), 0);
     assert_int_equal(rd_kafka_mock_partition_set_leader(m->cluster, topic, 0, 1), 0);
 }
