@@ -6,6 +6,10 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include "term.h"
 
 #define BYTES(s) ((struct rp_bytes){s, sizeof s - 1})
@@ -99,6 +103,28 @@ static void what_needs_an_escape_is_not_readable(void **state)
     assert_false(term_readable(BYTES("\xff")));
 }
 
+static void the_width_is_the_terminal_s(void **state)
+{
+    (void)state;
+    struct winsize size = {.ws_row = 24, .ws_col = 100};
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0);
+    assert_int_equal(grantpt(master), 0);
+    assert_int_equal(unlockpt(master), 0);
+    FILE *out = fopen(ptsname(master), "w");
+    assert_non_null(out);
+    assert_int_equal(ioctl(master, TIOCSWINSZ, &size), 0);
+    assert_int_equal(term_width(out), 100);
+    size.ws_col = 0; /* as of a serial line */
+    assert_int_equal(ioctl(master, TIOCSWINSZ, &size), 0);
+    assert_int_equal(term_width(out), 80);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(close(master), 0);
+    out = tmpfile();
+    assert_int_equal(term_width(out), 0);
+    assert_int_equal(fclose(out), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +135,7 @@ int main(void)
         cmocka_unit_test(json_stays_json_and_is_escaped_as_json),
         cmocka_unit_test(a_hex_dump_shows_offsets_bytes_and_letters),
         cmocka_unit_test(what_needs_an_escape_is_not_readable),
+        cmocka_unit_test(the_width_is_the_terminal_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
