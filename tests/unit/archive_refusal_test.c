@@ -10,7 +10,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "archive_import.h"
 #include "discard.h"
+#include "file_fixture.h"
 #include "migration.h"
 #include "pg_fixture.h"
 #include "purge.h"
@@ -273,6 +275,109 @@ static void a_migration_that_is_refused_is_not_done(void **state)
     rp_db_close(db);
 }
 
+#define ONE_LINE "{\"a\": \"\\n\"}\n"
+static const char one_line[] = ONE_LINE, two_lines[] = ONE_LINE "\n{\"b\": 1}\n";
+static char file[] = "/tmp/reprise-import-XXXXXX";
+static struct rp_import_progress imported;
+static int64_t told[4];
+static int n_told;
+static char told_why[200];
+static bool goes_on;
+
+static void tell_bad(void *opaque, int64_t line, const char *why)
+{
+    (void)opaque;
+    assert_in_range(n_told, 0, 3);
+    told[n_told++] = line;
+    (void)snprintf(told_why, sizeof told_why, "%s", why);
+}
+
+static bool go_on(void *opaque, const struct rp_import_progress *progress)
+{
+    (void)opaque;
+    assert_ptr_equal(progress, &imported);
+    return goes_on;
+}
+
+static int import(void)
+{
+    static const struct rp_import p = {
+        .actor = "me", .reason = "a test", .file = "x", .bad = tell_bad, .go_on = go_on};
+    struct rp_lines *lines;
+    n_told = 0;
+    assert_int_equal(rp_lines_open(file, &lines, &err), 0);
+    int rc = rp_import_run(db, lines, &p, &imported, &err);
+    rp_lines_close(lines);
+    assert_int_equal(imported.bad, n_told);
+    return rc;
+}
+
+#define INSERTED                                                                                   \
+    {                                                                                              \
+        "'dead_at'", "n|added|renumbered", "2|1|0"                                                 \
+    }
+
+static void an_import_ends_where_it_is_refused(void **state)
+{
+    static const struct pg_answer answers[] = {INSERTED, {0}};
+    (void)state;
+    goes_on = true;
+    file_make(file, two_lines, sizeof two_lines - 1);
+    assert_true(refuse_each(import, answers, "42501") > 6);
+    assert_int_equal(imported.lines, 3); /* one of them empty */
+    assert_int_equal(imported.added, 1);
+    assert_int_equal(imported.known, 1);
+    assert_true(refuse_each(import, answers, "") > 6);
+    goes_on = false;
+    pg_begin(answers);
+    open_db();
+    assert_int_equal(import(), 0);
+    assert_int_equal(imported.lines, 0);
+    rp_db_close(db);
+    assert_int_equal(unlink(file), 0);
+    memcpy(file + sizeof file - 7, "XXXXXX", 6);
+}
+
+/* Of the lines that are refused together each is tried by itself, and what is refused by itself is
+ * told of. */
+static void a_line_that_is_refused_alone_is_told_of(void **state)
+{
+    static const struct pg_answer timeless[] = {
+        {"'dead_at' IS NULL", "t", "t"}, {"'dead_at'", "n|added|renumbered", "1|1|0"}, {0}};
+    static const struct pg_answer timed[] = {
+        {"'dead_at' IS NULL", "t", "f"}, {"'dead_at'", "n|added|renumbered", "1|1|0"}, {0}};
+    int alone = 0, together = 0;
+    (void)state;
+    goes_on = true;
+    for (int one = 0; one < 2; one++) {
+        bool failed = true;
+        file_make(file, one == 1 ? one_line : two_lines,
+                  one == 1 ? sizeof one_line - 1 : sizeof two_lines - 1);
+        for (int n = 1; failed; n++) {
+            bool without_time = n % 2 == 0;
+            pg_begin(without_time ? timeless : timed);
+            open_db();
+            pg_fail_at(n, 1, "23514");
+            int rc = import();
+            rp_db_close(db);
+            failed = pg_failed();
+            if (rc != 0 || !failed)
+                continue;
+            assert_int_equal(n_told, one);
+            if (n_told == 1) {
+                assert_int_equal(told[0], 1);
+                assert_int_equal(strstr(told_why, "no dead_at") != NULL, without_time);
+            }
+            alone += one == 1;
+            together += one == 0;
+        }
+        assert_int_equal(unlink(file), 0);
+        memcpy(file + sizeof file - 7, "XXXXXX", 6);
+    }
+    assert_true(alone >= 4);
+    assert_true(together >= 4);
+}
+
 int main(void)
 {
     if (rp_filter_new(0, &filter, &err) != 0 || rp_filter_where(filter, "type = a", &err) != 0)
@@ -288,6 +393,8 @@ int main(void)
         cmocka_unit_test(a_purge_waits_for_a_lock_five_times),
         cmocka_unit_test(a_discard_ends_where_it_is_refused),
         cmocka_unit_test(a_migration_that_is_refused_is_not_done),
+        cmocka_unit_test(an_import_ends_where_it_is_refused),
+        cmocka_unit_test(a_line_that_is_refused_alone_is_told_of),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rp_replay_options_clear(&options);

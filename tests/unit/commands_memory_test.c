@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "archive_import.h"
 #include "cli_fixture.h"
 #include "discard.h"
 #include "file_fixture.h"
@@ -105,6 +106,44 @@ static int discard(struct rp_error *err)
     return rc;
 }
 
+static char file[] = "/tmp/reprise-import-XXXXXX";
+
+static void tell_bad(void *opaque, int64_t line, const char *why)
+{
+    (void)opaque;
+    fail_msg("line %d: %s", (int)line, why);
+}
+
+static bool go_on(void *opaque, const struct rp_import_progress *progress)
+{
+    (void)opaque;
+    (void)progress;
+    return true;
+}
+
+/* No line is blamed, and none is left out. */
+static int import(struct rp_error *err)
+{
+    static const struct pg_answer inserted[] = {{"'dead_at'", "n|added|renumbered", "2|2|0"}, {0}};
+    static const struct rp_import p = {
+        .actor = "me", .reason = "a test", .file = "x", .bad = tell_bad, .go_on = go_on};
+    struct rp_import_progress progress = {0};
+    struct rp_lines *lines;
+    struct rp_db *db;
+    pg_begin(inserted);
+    if (rp_lines_open(file, &lines, err) != 0)
+        return -1;
+    int rc = rp_db_open("", "test", 1000, &db, err);
+    if (rc == 0) {
+        rc = rp_import_run(db, lines, &p, &progress, err);
+        assert_int_equal(pg_statements("COMMIT"), progress.added / 2);
+        rp_db_close(db);
+    }
+    rp_lines_close(lines);
+    assert_true(rc != 0 || progress.added == 2);
+    return rc;
+}
+
 static void what_is_done_is_done_whole_or_not_at_all(void **state)
 {
     (void)state;
@@ -113,6 +152,9 @@ static void what_is_done_is_done_whole_or_not_at_all(void **state)
     assert_int_equal(rp_filter_where(filter, "type = a and class != B", &err), 0);
     assert_true(starve(plan) > 20);
     assert_true(starve(discard) > 20);
+    file_make(file, "{\"a\": 1}\n\\\n", 11);
+    assert_true(starve(import) > 10);
+    assert_int_equal(unlink(file), 0);
     rp_filter_free(filter);
 }
 

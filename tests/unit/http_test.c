@@ -235,13 +235,29 @@ static void a_taken_configured_port_is_an_error(void **state)
 static void an_address_that_is_none_is_refused(void **state)
 {
     struct fixture *f = *state;
-    static const char *const bad[] = {"", "localhost", "localhost:", "[::1", "127.0.0.1:http-no"};
+    char longest[300];
+    (void)snprintf(longest, sizeof longest, "%0*d:80", (int)sizeof longest - 4, 0);
+    const char *const bad[] = {"", "localhost", "localhost:", "[::1", "127.0.0.1:http-no", longest};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rp_http *http;
         struct rp_error err;
         assert_int_equal(rp_http_start(bad[i], true, f->metrics, is_ready, f, &http, &err), -1);
         assert_int_equal(err.code, RP_E_INVALID);
     }
+}
+
+static void an_ipv6_address_is_in_brackets(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_http *http;
+    struct rp_error err;
+    if (rp_http_start("[::1]:0", false, f->metrics, is_ready, f, &http, &err) != 0) {
+        assert_int_equal(err.code, RP_E_IO); /* a machine without IPv6 */
+        assert_non_null(strstr(err.text, "cannot listen on ::1:0: "));
+        return;
+    }
+    assert_memory_equal(rp_http_address(http), "[::1]:", 6);
+    rp_http_stop(http);
 }
 
 #define HTTP_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -261,6 +277,7 @@ int main(void)
         HTTP_TEST(a_taken_default_port_becomes_a_free_one),
         HTTP_TEST(a_taken_configured_port_is_an_error),
         HTTP_TEST(an_address_that_is_none_is_refused),
+        HTTP_TEST(an_ipv6_address_is_in_brackets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
