@@ -26,7 +26,7 @@ static int open_unnamed(const char *dir)
     /* Not every file system has files without a name. */
     char path[4096];
     int n = snprintf(path, sizeof path, "%s/reprise-spill-XXXXXX", dir);
-    if (n < 0 || (size_t)n >= sizeof path) {
+    if ((size_t)n >= sizeof path) {
         errno = ENAMETOOLONG;
         return -1;
     }

@@ -249,6 +249,28 @@ static void a_store_is_connected_whole_or_not(void **state)
     store_free(s);
 }
 
+/* So that a batch asks once, and what is known stays bounded. */
+static void a_day_is_asked_for_until_many_others_were(void **state)
+{
+    (void)state;
+    static const struct pg_answer now[] = {{"max(version)", "n", "2"}, {0}};
+    struct store *s;
+    assert_int_equal(store_new("", "dead-letter", "me", &s, &err), 0);
+    pg_begin(now);
+    assert_int_equal(store_connect(s, &err), 0);
+    for (int64_t day = 0; day < 65; day++)
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(store_add_day(s, day, &err), 0);
+    assert_int_equal(pg_statements("SELECT dead_letter_add_day"), 65);
+    assert_int_equal(store_add_day(s, 0, &err), 0);
+    assert_int_equal(pg_statements("SELECT dead_letter_add_day"), 66);
+    pg_fail_at(1, 1, "53100");
+    assert_int_equal(store_add_day(s, 1, &err), -1);
+    assert_memory_equal(err.text, "cannot make the partition of 1970-01-02: ", 41);
+    store_free(s);
+    store_free(NULL);
+}
+
 int main(void)
 {
     char text[200];
@@ -269,6 +291,7 @@ int main(void)
         T(whether_a_day_went_may_not_be_known),
         T(statistics_are_taken_once_an_interval),
         T(a_store_is_connected_whole_or_not),
+        T(a_day_is_asked_for_until_many_others_were),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rp_config_free(plain);

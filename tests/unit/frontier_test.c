@@ -455,6 +455,9 @@ static void a_log_that_was_cut_ends_the_recovery(void **unused)
     assert_true(add(f, 12, 30000));
     expect_state(f, 10, "reprise/1 high=11 settled=500:10 reach=0:60000,11:20000");
     assert_int_equal(take(f), 11);
+    struct state before = state_of(f);
+    frontier_log_cut(f, 12); /* no recovery is under way */
+    expect_state(f, before.low, before.text);
     finish(f);
 }
 
