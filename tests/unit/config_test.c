@@ -486,6 +486,64 @@ static void the_reference_names_every_parameter(void **state)
     free(text);
 }
 
+static void each_value_that_cannot_be_meant_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        {"router: {listen: localhost}", "expected host:port"},
+        {"router: {listen: \":9101\"}", "expected host:port"},
+        {"router: {listen: localhost:http}", "expected host:port"},
+        {"router: {listen: localhost:-1}", "expected host:port"},
+        {"router: {listen: localhost:65536}", "expected host:port"},
+        {"schema_registry: {url: ftp://a}", "a URL that begins with http:// or https://"},
+        {"schema_registry: {username: a}", "username without url"},
+        {"schema_registry: {url: https://a, password: b}", "password without username"},
+        {"retention: {export: tmp}", "an absolute path, or nothing"},
+        {"topics: {prefix: a/b}", "only letters, digits, '.', '_' and '-'"},
+        {"instance: ${env:}", "expected ${env:NAME} or ${file:PATH}"},
+        {"instance: ${file:}", "expected ${env:NAME} or ${file:PATH}"},
+        {"instance: ${vault:a}", "expected ${env:NAME} or ${file:PATH}"},
+        {"policies: {\"\": {}}", "a name"},
+        {"policies: {[a]: {}}", "a name"},
+        {"policies: {\"a\\0b\": {}}", "a name"},
+        {"policies: {a: {retry: never, max_attempts: 3}}", "max_attempts"},
+        {"policies: {a: {retry: never, deadline: 3h}}", "deadline"},
+        {"policies: {a: {target: \"\\x7f\"}}", "expected the name of a topic, found \"?\""},
+        {"instance: {a: "
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}",
+         "found a mapping"},
+        {"guarantee: "
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+         "aaa...\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (load_text(cases[i].text, strlen(cases[i].text)) != NULL)
+            fail_msg("%s is taken", cases[i].text);
+        if (strstr(faults, cases[i].why) == NULL)
+            fail_msg("%s: '%s' is not in: %s", cases[i].text, cases[i].why, faults);
+    }
+    rp_config_free(load_good("schema_registry: {url: https://a}\nretention: {export: \"\"}\n"));
+}
+
+static void a_topic_s_name_has_the_characters_that_kafka_takes(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"a", "z", "A", "Z", "0", "9", ".a", "_", "-", "..."};
+    static const char *const bad[] = {"",  ".", "..", "/",   ":",       "@",
+                                      "[", "`", "{",  "a b", "\xc3\xa4"};
+    char longest[251];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_true(rp_config_is_topic_name(rp_str(good[i])));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (rp_config_is_topic_name(rp_str(bad[i])))
+            fail_msg("'%s' is taken", bad[i]);
+    memset(longest, 'a', sizeof longest);
+    assert_true(rp_config_is_topic_name((struct rp_bytes){longest, RP_MAX_TOPIC_NAME}));
+    assert_false(rp_config_is_topic_name((struct rp_bytes){longest, RP_MAX_TOPIC_NAME + 1}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +577,8 @@ int main(void)
         cmocka_unit_test(what_was_allowed_last_makes_no_difference_to_what_is_allowed),
         cmocka_unit_test(a_target_needs_a_glob_that_allows_it_and_a_legal_name),
         cmocka_unit_test(the_reference_names_every_parameter),
+        cmocka_unit_test(each_value_that_cannot_be_meant_is_refused),
+        cmocka_unit_test(a_topic_s_name_has_the_characters_that_kafka_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
