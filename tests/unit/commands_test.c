@@ -117,6 +117,10 @@ static void options_that_mean_nothing_are_refused(void **state)
     static const struct refusal cases[] = {
         {"dlq list --format xml", "--format is table, wide or json, not 'xml'"},
         {"dlq list --limit 0", "--limit is a number from 1 on, not '0'"},
+        {"dlq list --before x", "--before takes what an earlier list gave, not 'x'"},
+        {"dlq list --before x/1", "--before takes"},
+        {"dlq list --before 2026-11-21T03:00:00Z/x", "--before takes"},
+        {"dlq list --before 2026-11-21T03:00:00.000000000000000000000Z/1", "--before takes"},
         {"dlq list --limit many", "--limit is a number from 1 on"},
         {"dlq groups --limit -1", "--limit is a number from 1 on"},
         {"dlq groups --hours 0", "--hours is a number from 1 on"},
@@ -149,6 +153,14 @@ static void a_replay_that_cannot_be_meant_is_refused(void **state)
         {"dlq replay --type a --rate 0", "--rate is tasks a second, or none, not '0'"},
         {"dlq replay --type a --rate 1e10", "--rate is"},
         {"dlq replay --type a --rate inf", "--rate is"},
+        {"dlq replay --type a --rate ''", "--rate is"},
+        {"dlq replay --type a --rate 5x", "--rate is"},
+        {"dlq replay --type a --rate nan", "--rate is"},
+        {"dlq replay --type a --stop-if-dead %", "--stop-if-dead is a share"},
+        {"dlq replay --type a --stop-if-dead ''", "--stop-if-dead is a share"},
+        {"dlq replay --type a --stop-if-dead 1.1", "--stop-if-dead is a share"},
+        {"dlq replay --type a --stop-if-dead 0.5x", "--stop-if-dead is a share"},
+        {"dlq replay --type a --jq @/", "/: Is a directory"},
         {"dlq replay --type a --limit 0", "--limit is a number from 1 on, not '0'"},
         {"dlq replay --type a --limit 9999999999", "--limit is"},
         {"dlq replay --type a --canary x", "--canary is a number"},
@@ -186,6 +198,8 @@ static void an_event_that_breaks_the_contract_is_not_sent(void **state)
         {"fail --type a --error E --header x", "header"},
         {"fail --type a --error E --header =x", "header"},
         {"fail --type '' --error E", "task_type"},
+        {"fail --type a --error E --attempt ''", "attempt"},
+        {"fail --type a --error E --attempt 2147483648", "attempt"},
     };
     ALL_REFUSED(cases);
     assert_int_equal(run("fail --type a --error E --payload @/none/such"), CLI_FAILED);
@@ -209,6 +223,85 @@ static void lines_that_are_no_events_are_refused_one_by_one(void **state)
     assert_printed("line 3: JSON: task_id");
     assert_printed("line 4: JSON: line 1");
     assert_printed("0 of 3 events sent, 3 refused");
+}
+
+static void a_report_has_bounds(void **state)
+{
+    (void)state;
+    static char words[4000];
+    (void)strcpy(words, "fail --type a --error E");
+    for (int i = 0; i <= 100; i++)
+        (void)strcat(words, " --header n=v");
+    assert_int_equal(run(words), CLI_USAGE);
+    assert_printed("more than 100 headers");
+    (void)strcpy(words, "fail --type a --error E");
+    for (int i = 0; i <= 20; i++)
+        (void)strcat(words, " --cause C:m");
+    assert_int_equal(run(words), CLI_USAGE);
+    assert_printed("more than 20 causes");
+}
+
+static void a_line_without_end_is_one_refused_event(void **state)
+{
+    (void)state;
+    static char text[4 << 20];
+    static const char behind[] = "\n{\n";
+    char path[] = "/tmp/reprise-lines-XXXXXX", words[64];
+    memset(text, 'x', sizeof text);
+    memcpy(text + sizeof text - (sizeof behind - 1), behind, sizeof behind - 1);
+    file_make(path, text, sizeof text);
+    (void)snprintf(words, sizeof words, "fail %s", path);
+    terminal = true;
+    assert_int_equal(run(words), CLI_FAILED);
+    terminal = false;
+    assert_int_equal(unlink(path), 0);
+    assert_printed("line 1: longer than ");
+    assert_printed("line 2: JSON: line 1");
+    assert_printed("\r\033[K2 lines, 0 confirmed, 2 refused\n");
+    assert_printed("0 of 2 events sent, 2 refused");
+}
+
+static void lines_that_cannot_be_imported_are_told_up_to_a_point(void **state)
+{
+    (void)state;
+    char text[50], path[] = "/tmp/reprise-import-XXXXXX", words[64];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = i % 2 == 0 ? '\0' : '\n';
+    file_make(path, text, sizeof text);
+    (void)snprintf(words, sizeof words, "dlq import %s", path);
+    pg_begin(NULL);
+    assert_int_equal(run(words), CLI_PARTLY);
+    assert_int_equal(unlink(path), 0);
+    assert_printed("line 20: ");
+    assert_null(strstr(printed, "line 21: "));
+    assert_printed("and 5 lines more that cannot be imported");
+    assert_printed("25 lines cannot be imported\n");
+}
+
+static void a_list_says_how_the_next_page_is_asked_for(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {
+        {"FROM", "id|status|error|payload|cursor",
+         "1|dead|a|NULL|2026-11-21T03:00:00Z/1\n2|dead|b|NULL|2026-11-21T02:00:00Z/2"},
+        {0}};
+    char words[200], *path = strdup(getenv("REPRISE_CONFIG"));
+    assert_non_null(path);
+    pg_begin(answers);
+    assert_int_equal(run("dlq list --limit 1 --type \"it's\" --where 'id > 0' --where 'id > 1'"),
+                     CLI_OK);
+    assert_printed("reprise dlq list --type 'it'\\''s' ");
+    assert_printed(" --where 'id > 0' --where 'id > 1'");
+    assert_printed(" --before 2026-11-21T03:00:00Z/1");
+    assert_null(strstr(printed, "--config"));
+    assert_int_equal(unsetenv("REPRISE_CONFIG"), 0);
+    (void)snprintf(words, sizeof words, "-c %s dlq list --limit 1 --before 2026-11-22T03:00:00Z/9",
+                   path);
+    assert_int_equal(run(words), CLI_OK);
+    assert_printed(" --config /tmp/reprise-commands-");
+    assert_null(strstr(printed, "2026-11-22T03"));
+    assert_int_equal(setenv("REPRISE_CONFIG", path, 1), 0);
+    free(path);
 }
 
 static void without_a_configuration_nothing_is_done(void **state)
@@ -483,6 +576,10 @@ int main(void)
         cmocka_unit_test(a_replay_that_cannot_be_meant_is_refused),
         cmocka_unit_test(an_event_that_breaks_the_contract_is_not_sent),
         cmocka_unit_test(lines_that_are_no_events_are_refused_one_by_one),
+        cmocka_unit_test(a_report_has_bounds),
+        cmocka_unit_test(a_line_without_end_is_one_refused_event),
+        cmocka_unit_test(lines_that_cannot_be_imported_are_told_up_to_a_point),
+        cmocka_unit_test(a_list_says_how_the_next_page_is_asked_for),
         cmocka_unit_test(without_a_configuration_nothing_is_done),
         cmocka_unit_test(a_database_that_refuses_ends_a_command),
         cmocka_unit_test(what_is_not_there_is_said),
