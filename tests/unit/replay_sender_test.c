@@ -152,7 +152,6 @@ static int set_up(void **state)
     rp_log_setup(RP_LOG_ERROR + 1, false, "test");
     mock_start(&f.mock, 1, TOPIC);
     f.config = mock_config(&f.mock);
-    f.config->postgres.dsn = NULL;
     assert_int_equal(rd_kafka_mock_topic_create(f.mock.cluster, f.config->topics.dead_letter, 1, 1),
                      0);
     no_rows = false;
