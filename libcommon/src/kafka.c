@@ -361,9 +361,8 @@ void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
     char text[128];
     rd_kafka_AdminOptions_t *options =
         rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
-    rd_kafka_error_t *error = rd_kafka_AdminOptions_set_require_stable_offsets(options, 1);
-    if (error != NULL)
-        rd_kafka_error_destroy(error); /* only for an option that the request does not have */
+    /* Refused only for an option that the request does not have. */
+    rd_kafka_error_destroy(rd_kafka_AdminOptions_set_require_stable_offsets(options, 1));
     (void)rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, text, sizeof text);
     rd_kafka_ListConsumerGroupOffsets_t *request =
         rd_kafka_ListConsumerGroupOffsets_new(group, parts);
