@@ -10,6 +10,7 @@
 
 #include "codec.h"
 #include "config_fixture.h"
+#include "memory_fixture.h"
 #include "record_size.h"
 #include "replay_message.h"
 
@@ -24,6 +25,7 @@ enum rp_target_state __wrap_rp_targets_state(struct rp_targets *t, struct rp_byt
     (void)t;
     return rp_bytes_equal(topic, rp_str("gone"))     ? RP_TARGET_MISSING
            : rp_bytes_equal(topic, rp_str("silent")) ? RP_TARGET_UNKNOWN
+           : rp_bytes_equal(topic, rp_str("denied")) ? RP_TARGET_DENIED
                                                      : RP_TARGET_USABLE;
 }
 
@@ -54,7 +56,8 @@ static int set_up(void **state)
 {
     static struct fixture f;
     char text[200];
-    f = (struct fixture){.config = load_good("targets: {allow: [work, other, gone, silent]}\n"),
+    f = (struct fixture){.config =
+                             load_good("targets: {allow: [work, other, gone, silent, denied]}\n"),
                          .client = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, text, sizeof text)};
     assert_non_null(f.client);
     rp_replay_options_init(&f.options);
@@ -169,6 +172,8 @@ static void a_topic_that_is_not_there_is_refused_and_one_that_is_not_known_waite
     struct fixture *f = *state;
     f->row.letter.task.target = rp_str("gone");
     assert_refused_for(f, "there is no topic gone");
+    f->row.letter.task.target = rp_str("denied");
+    assert_refused_for(f, "the brokers' ACLs refuse topic denied");
     f->row.letter.task.target = rp_str("silent");
     assert_int_equal(make(f), -1);
     assert_int_equal(f->err.cls, RP_RETRIABLE);
@@ -225,6 +230,57 @@ static void bytes_that_no_task_was_read_from_go_to_the_router_alone(void **state
     assert_true(rp_bytes_equal(f->out.value, rp_str("what?")));
     assert_true(rp_bytes_equal(f->out.key, rp_str("k")));
     assert_string_equal(header(f, "reprise-replay-id"), "251121-abcdef");
+}
+
+static void a_dead_letter_that_cannot_be_read_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->row.record = rp_str("no record");
+    assert_refused_for(f, "the dead letter itself could not be decoded");
+    f->row.record = RP_NULL_BYTES;
+    f->row.letter = (struct rp_dead_letter){.reason = RP_UNDECODABLE};
+    f->options.to_router = true;
+    assert_refused_for(f, "the dead letter itself could not be decoded");
+}
+
+static void what_cannot_be_an_event_does_not_go_to_the_router(void **state)
+{
+    struct fixture *f = *state;
+    f->options.to_router = true;
+    f->row.letter.task.attempt = 0;
+    assert_refused_for(f, "attempt is 0, below 1");
+}
+
+static struct fixture *starved;
+
+static int make_whole(struct rp_error *err)
+{
+    int rc =
+        rp_replay_make(starved->maker, &starved->row, NOW, &starved->out, &starved->refused, err);
+    assert_null(starved->refused); /* want of memory is for no job's record */
+    if (rc == 0)
+        assert_string_equal(header(starved, "reprise-replay-id"), "251121-abcdef");
+    return rc;
+}
+
+static void without_memory_nothing_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_buf record = {0};
+    struct rp_dead_letter letter = f->row.letter;
+    starved = f;
+    assert_int_equal(rp_dead_letter_encode(&letter, &record, &f->err), 0);
+    assert_int_equal(rp_replay_options_header(&f->options, "more=1", &f->err), 0);
+    make_good(f);
+    for (int i = 0; i < 4; i++) {
+        f->options.to_router = i % 2 == 1;
+        f->row.record = i < 2 ? RP_NULL_BYTES : rp_buf_bytes(&record);
+        assert_true(starve(make_whole) > 2);
+    }
+    f->row.record = RP_NULL_BYTES;
+    f->row.letter = (struct rp_dead_letter){.reason = RP_UNDECODABLE, .raw = rp_str("what?")};
+    assert_true(starve(make_whole) >= 1);
+    rp_buf_clear(&record);
 }
 
 static void what_there_is_no_more_is_refused(void **state)
@@ -289,6 +345,9 @@ int main(void)
         TEST(headers_that_are_set_take_the_place_of_their_name),
         TEST(to_the_router_goes_the_event_with_the_replay_in_its_headers),
         TEST(bytes_that_no_task_was_read_from_go_to_the_router_alone),
+        TEST(a_dead_letter_that_cannot_be_read_is_refused),
+        TEST(what_cannot_be_an_event_does_not_go_to_the_router),
+        TEST(without_memory_nothing_is_refused),
         TEST(what_there_is_no_more_is_refused),
         TEST(what_its_topic_does_not_take_is_refused),
         TEST(what_came_from_outside_is_refused_in_ascii),
