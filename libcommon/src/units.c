@@ -115,14 +115,16 @@ static char *format_with_unit(int64_t n, const struct unit *units, char out[RP_U
 /* Runs several times a record, so it does without printf, and takes two digits at a time. */
 char *rp_format_int(int64_t n, char out[RP_UNIT_TEXT])
 {
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
     char text[RP_UNIT_TEXT], *end = text + sizeof text, *at = end;
     uint64_t left = n < 0 ? -(uint64_t)n : (uint64_t)n;
     *--at = '\0';
-    do {
-        unsigned two = (unsigned)(left % 100);
-        *--at = (char)('0' + two % 10);
-        *--at = (char)('0' + two / 10);
-    } while ((left /= 100) > 0);
+    do
+        at = memcpy(at - 2, pairs + 2 * (left % 100), 2);
+    while ((left /= 100) > 0);
     if (at[0] == '0' && at[1] != '\0')
         at++;
     if (n < 0)
