@@ -18,6 +18,7 @@
 #include "writer.h"
 
 #define N        5
+#define STRAIGHT 2 /* the first of them, which no replay led to */
 #define GARBAGE  2 /* the record that is no dead letter */
 #define REPLAYED 3 /* the record that a replay led to */
 
@@ -75,6 +76,7 @@ static rd_kafka_message_t *message(int i)
 static int steps, fail_from, fail_until;
 static enum rp_error_class fail_class;
 static struct rp_buf rows; /* what the last COPY sent */
+static bool marks;         /* it marks a letter that was replayed as come back */
 
 static int step(struct rp_error *err)
 {
@@ -96,6 +98,7 @@ int __wrap_rp_db_copy_begin(struct rp_db *db, const char *sql, struct rp_error *
     (void)db;
     assert_non_null(strstr(sql, "'dead-letter'"));
     rows.len = 0;
+    marks = strstr(sql, "came_back_at") != NULL;
     return step(err);
 }
 
@@ -164,9 +167,11 @@ static int open_all(struct rp_error *err)
     return 0;
 }
 
+static int n_filled; /* N, or as many as go the straight way */
+
 static int fill(struct rp_error *err)
 {
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < n_filled; i++)
         if (batch_add(batch, message(i), 1795230000000, err) != 0)
             return -1;
     return 0;
@@ -188,9 +193,8 @@ static double undecodable(void)
 }
 
 /* An archive that is full of bare rows says that the producers are to blame. */
-static void want_of_memory_makes_no_row_undecodable(void **state)
+static void try_without_memory(void)
 {
-    (void)state;
     bool ended = false;
     int n = 1;
     play(0, 0, RP_RETRIABLE);
@@ -208,19 +212,25 @@ static void want_of_memory_makes_no_row_undecodable(void **state)
         if (rc != 0 && (ended || err.code != RP_E_NOMEM || err.cls == RP_POISON))
             fail_msg("request %d: class %d: %s", n, (int)err.cls, err.text);
         if (rc == 0) {
-            assert_int_equal(undecodable() - before, 1); /* the garbage */
-            assert_int_equal(parts.items[0].claim.next_offset, N);
-            assert_int_equal(parts.items[1].claim.next_offset, N - 1);
+            assert_int_equal(undecodable() - before, n_filled > GARBAGE);
+            assert_int_equal(parts.items[0].claim.next_offset, n_filled < N ? 1 : N);
+            assert_int_equal(parts.items[1].claim.next_offset, n_filled < N ? 2 : N - 1);
         }
         close_all();
     }
     assert_true(n > 50);
 }
 
-/* Straight, then by the table of our own, then in halves, down to the bare record. */
-static void a_refused_row_goes_in_bare_and_stalls_none(void **state)
+static void want_of_memory_makes_no_row_undecodable(void **state)
 {
     (void)state;
+    for (n_filled = STRAIGHT; n_filled <= N; n_filled += N - STRAIGHT)
+        try_without_memory();
+}
+
+/* Straight, then by the table of our own, then in halves, down to the bare record. */
+static void try_refusals(void)
+{
     struct rp_error err;
     int n = 1, failed = 0;
     for (bool ended = false; !ended; n++) {
@@ -229,7 +239,7 @@ static void a_refused_row_goes_in_bare_and_stalls_none(void **state)
         play(n, 1, RP_POISON);
         assert_int_equal(batch_write(batch, store, &parts, &err), 0);
         assert_int_equal(batch_rows(batch), 0);
-        assert_int_equal(parts.items[0].claim.next_offset, N);
+        assert_int_equal(parts.items[0].claim.next_offset, n_filled < N ? 1 : N);
         ended = steps < n;
         close_all();
     }
@@ -239,15 +249,21 @@ static void a_refused_row_goes_in_bare_and_stalls_none(void **state)
         assert_int_equal(fill(&err), 0);
         play(n, 1000, RP_POISON);
         failed += batch_write(batch, store, &parts, &err) != 0;
-        assert_int_equal(batch_rows(batch), failed > n - 1 ? N : 0);
+        assert_int_equal(batch_rows(batch), failed > n - 1 ? n_filled : 0);
         close_all();
     }
     assert_true(failed > 0);
 }
 
-static void a_batch_that_failed_stays_whole(void **state)
+static void a_refused_row_goes_in_bare_and_stalls_none(void **state)
 {
     (void)state;
+    for (n_filled = STRAIGHT; n_filled <= N; n_filled += N - STRAIGHT)
+        try_refusals();
+}
+
+static void try_failures(void)
+{
     struct rp_error err;
     for (int n = 1; n < 12; n++) {
         assert_int_equal(open_all(&err), 0);
@@ -255,18 +271,26 @@ static void a_batch_that_failed_stays_whole(void **state)
         int64_t next = parts.items[0].claim.next_offset;
         play(n, 1000, RP_RETRIABLE);
         assert_int_equal(batch_write(batch, store, &parts, &err), -1);
-        assert_int_equal(batch_rows(batch), N);
+        assert_int_equal(batch_rows(batch), n_filled);
         assert_int_equal(parts.items[0].claim.next_offset, next);
         play(0, 0, RP_RETRIABLE);
         assert_int_equal(batch_write(batch, store, &parts, &err), 0);
-        assert_int_equal(parts.items[0].claim.next_offset, N);
+        assert_int_equal(parts.items[0].claim.next_offset, n_filled < N ? 1 : N);
         close_all();
     }
+}
+
+static void a_batch_that_failed_stays_whole(void **state)
+{
+    (void)state;
+    for (n_filled = STRAIGHT; n_filled <= N; n_filled += N - STRAIGHT)
+        try_failures();
 }
 
 static void rows_of_a_partition_that_is_not_ours_are_left_out(void **state)
 {
     (void)state;
+    n_filled = N;
     struct rp_error err;
     play(0, 0, RP_RETRIABLE);
     assert_int_equal(open_all(&err), 0);
@@ -288,6 +312,52 @@ static void rows_of_a_partition_that_is_not_ours_are_left_out(void **state)
     assert_int_equal(steps, 0);
     assert_int_equal(batch_rows(batch), 0);
     close_all();
+}
+
+/* Whether a letter whose record and task name these replays is taken for one of a replay's. */
+static bool is_of_replay(const char *record_job, const char *task_id, const char *task_job)
+{
+    struct rp_error err;
+    struct rp_dead_letter letter = sample_letter();
+    const struct rp_header headers[] = {{rp_str(RP_HDR_TASK_ID), rp_str(task_id)},
+                                        {rp_str(RP_HDR_REPLAY_ID), rp_str(task_job)}};
+    struct rp_buf value = {0};
+    letter.task = plain_task(); /* its id is "t" */
+    letter.task.headers = headers;
+    letter.task.n_headers = task_id == NULL ? 0 : 2;
+    assert_int_equal(rp_dead_letter_encode(&letter, &value, &err), 0);
+    rd_kafka_headers_t *before = of_replay;
+    of_replay = rd_kafka_headers_new(1);
+    assert_int_equal(rd_kafka_header_add(of_replay, RP_HDR_REPLAY_ID, -1, record_job, -1), 0);
+    play(0, 0, RP_RETRIABLE);
+    assert_int_equal(open_all(&err), 0);
+    rd_kafka_message_t *m = message(REPLAYED);
+    m->payload = value.data;
+    m->len = value.len;
+    assert_int_equal(batch_add(batch, m, 1795230000000, &err), 0);
+    assert_int_equal(batch_write(batch, store, &parts, &err), 0);
+    close_all();
+    rd_kafka_headers_destroy(of_replay);
+    of_replay = before;
+    rp_buf_clear(&value);
+    return marks;
+}
+
+static void only_what_is_named_like_a_replay_of_ours_is_one(void **state)
+{
+    static const char *const others[] = {"",
+                                         "Job",
+                                         "{",
+                                         "!",
+                                         "a:b",
+                                         "0123456789012345678901234567890123456789012345678901234"
+                                         "5678901234"};
+    (void)state;
+    assert_true(is_of_replay("job-1z", NULL, NULL));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(is_of_replay(others[i], NULL, NULL));
+    assert_true(is_of_replay("", "t", "job-2"));
+    assert_false(is_of_replay("", "another", "job-2")); /* a header that was handed on */
 }
 
 static int copy_parts(struct rp_error *err)
@@ -399,6 +469,7 @@ int main(void)
         cmocka_unit_test(a_refused_row_goes_in_bare_and_stalls_none),
         cmocka_unit_test(a_batch_that_failed_stays_whole),
         cmocka_unit_test(rows_of_a_partition_that_is_not_ours_are_left_out),
+        cmocka_unit_test(only_what_is_named_like_a_replay_of_ours_is_one),
         cmocka_unit_test(what_is_given_is_taken_whole_or_not_at_all),
         cmocka_unit_test(each_group_is_new_once),
     };

@@ -82,6 +82,18 @@ static void an_empty_array_has_no_dimension(void **state)
     IS(&c, "\0\0\0\x0c\0\0\0\0\0\0\0\x01\0\0\0\x11");
 }
 
+/* Its length would not fit; no record is as large. */
+static void a_value_over_2_gib_fails(void **state)
+{
+    (void)state;
+    struct copy c = {0};
+    copy_bytes(&c, (struct rp_bytes){"", (size_t)INT32_MAX + 1});
+    assert_true(c.failed);
+    copy_array_end(&c, copy_array(&c, COPY_TEXT, 1)); /* what follows is ignored */
+    assert_int_equal(c.buf.len, 0);
+    rp_buf_clear(&c.buf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +104,7 @@ int main(void)
         cmocka_unit_test(null_differs_from_empty),
         cmocka_unit_test(an_array_tells_its_length_type_and_size),
         cmocka_unit_test(an_empty_array_has_no_dimension),
+        cmocka_unit_test(a_value_over_2_gib_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
