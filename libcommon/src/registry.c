@@ -182,15 +182,18 @@ static int remember_unknown(struct rp_registry *r, int32_t id, int64_t until_mon
     return -1;
 }
 
+static int fail_as_before(const struct rp_registry *r, struct rp_error *err)
+{
+    return rp_fail(err, r->outage.code, r->outage.cls, "%s", r->outage.text);
+}
+
 /* Fails as RETRIABLE, and says so again without asking for a while. */
 static int remember_outage(struct rp_registry *r, const char *what, struct rp_error *err)
 {
     (void)rp_fail(&r->outage, RP_E_IO, RP_RETRIABLE, "schema registry: %s", what);
     r->away = true;
     r->outage_until_mono_ms = r->now_mono_ms() + REMEMBER_MS;
-    if (err != NULL)
-        *err = r->outage;
-    return -1;
+    return fail_as_before(r, err);
 }
 
 /* {"schema": "...", "schemaType": "AVRO", "references": [...]}; the latter two may be missing. */
@@ -247,13 +250,6 @@ static int ask(struct rp_registry *r, int32_t id, struct rp_error *err)
     return rc;
 }
 
-static int fail_as_before(const struct rp_registry *r, struct rp_error *err)
-{
-    if (err != NULL)
-        *err = r->outage;
-    return -1;
-}
-
 /* The answer to what was asked, if it comes soon. Once it did not, nobody waits for it again, nor
  * for a registry that is away: then it is looked for with the next record. */
 static const struct rp_fetched *wait(struct rp_registry *r)
@@ -303,12 +299,11 @@ int rp_registry_schema(struct rp_registry *r, int32_t id, const char **out_json,
 
 int rp_registry_open(const struct rp_config *config, struct rp_registry **out, struct rp_error *err)
 {
-    const char *username = config->registry.username, *ca_file = config->registry.ca_file;
     const struct rp_registry_options options = {
         .url = config->registry.url,
-        .username = username == NULL || *username == '\0' ? NULL : username,
+        .username = config->registry.username,
         .password = config->registry.password,
-        .ca_file = ca_file == NULL || *ca_file == '\0' ? NULL : ca_file,
+        .ca_file = config->registry.ca_file,
         .timeout_ms = config->registry.timeout_ms,
     };
     *out = NULL;
