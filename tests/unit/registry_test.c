@@ -18,6 +18,7 @@
 #include "codec_fixture.h"
 #include "embedded.h"
 #include "error_fixture.h"
+#include "memory_fixture.h"
 #include "registry.h"
 
 struct fixture {
@@ -252,6 +253,9 @@ static void a_refusal_is_retriable_and_says_what_to_check(void **state)
     struct fixture *f = *state;
     say(f, 401, "");
     assert_fails(f, 1, RP_RETRIABLE, "status 401: check username and password");
+    use(f, options_of(f));
+    say(f, 403, "");
+    assert_fails(f, 1, RP_RETRIABLE, "status 403: check username and password");
 }
 
 static void what_is_no_avro_schema_is_poison_for_ever(void **state)
@@ -336,6 +340,29 @@ static void a_registry_that_is_away_is_retriable(void **state)
     options.url = "http://127.0.0.1:1";
     use(f, options);
     assert_fails(f, 1, RP_RETRIABLE, "schema registry: ");
+}
+
+static void without_memory_no_schema_is_poison(void **state)
+{
+    struct fixture *f = *state;
+    bool failed = true;
+    int n = 0;
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+    while (failed) {
+        const char *json;
+        int rc;
+        use(f, options_of(f));
+        memory_fail_at(++n);
+        do
+            rc = rp_registry_schema(f->registry, 1, &json, &f->err);
+        while (rc != 0 && f->err.code == RP_E_TIMEOUT);
+        failed = memory_failed();
+        memory_fail_at(0);
+        assert_int_equal(rc, failed ? -1 : 0);
+        if (failed)
+            assert_int_equal(f->err.cls, RP_RETRIABLE);
+    }
+    assert_true(n > 3);
 }
 
 static void what_is_no_url_is_refused(void **state)
@@ -449,6 +476,7 @@ int main(void)
         REGISTRY_TEST(nobody_waits_for_a_registry_that_was_away_until_it_answers),
         REGISTRY_TEST(a_registry_that_is_away_is_retriable),
         REGISTRY_TEST(what_is_no_url_is_refused),
+        REGISTRY_TEST(without_memory_no_schema_is_poison),
         REGISTRY_TEST(the_codec_reads_the_confluent_format),
         REGISTRY_TEST(a_schema_that_is_not_ours_makes_its_records_poison),
     };
