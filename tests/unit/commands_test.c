@@ -87,6 +87,17 @@ static void help_and_completion_know_what_there_is(void **state)
     assert_printed("dlq replay");
 }
 
+static void man_pages_that_cannot_be_written_are_a_failure(void **state)
+{
+    (void)state;
+    static char words[5100] = "man /";
+    assert_int_equal(run("man /none/such"), CLI_FAILED);
+    assert_printed("cannot write into /none/such: No such file or directory");
+    memset(words + 5, 'a', sizeof words - 6);
+    assert_int_equal(run(words), CLI_FAILED);
+    assert_printed("cannot write into /aaaa");
+}
+
 static void a_filter_that_cannot_be_read_is_pointed_at(void **state)
 {
     (void)state;
@@ -150,6 +161,8 @@ static void a_replay_that_cannot_be_meant_is_refused(void **state)
 {
     (void)state;
     static const struct refusal cases[] = {
+        {"policy explain a --success %", "--success"},
+        {"policy explain a --success 5%x", "--success"},
         {"dlq replay --type a --rate 0", "--rate is tasks a second, or none, not '0'"},
         {"dlq replay --type a --rate 1e10", "--rate is"},
         {"dlq replay --type a --rate inf", "--rate is"},
@@ -571,6 +584,7 @@ int main(void)
         return 2;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_and_completion_know_what_there_is),
+        cmocka_unit_test(man_pages_that_cannot_be_written_are_a_failure),
         cmocka_unit_test(a_filter_that_cannot_be_read_is_pointed_at),
         cmocka_unit_test(options_that_mean_nothing_are_refused),
         cmocka_unit_test(a_replay_that_cannot_be_meant_is_refused),

@@ -403,6 +403,27 @@ static void a_job_that_may_be_on_record_is_looked_for(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+static void a_preview_shows_what_a_program_makes(void **state)
+{
+    (void)state;
+    static const char preview[] = "dlq replay --type a --to router --dry-run --jq .payload.n=2";
+    static const struct pg_answer gone[] = {{"AS d WHERE d.id", "id", ""}, {0}};
+    assert_int_equal(run(preview, letter), CLI_OK);
+    assert_printed("What jq makes of 1:\n");
+    assert_printed("+     \"n\": 2\n");
+    int statements = pg_statements(""); /* the last but one asks for the letter */
+    pg_begin(letter);
+    pg_fail_at(statements - 1, 1, "57014");
+    assert_int_equal(cli_run(cli_commands, preview), CLI_FAILED);
+    assert_printed("What jq makes of 1:\n");
+    assert_printed("PostgreSQL");
+    assert_int_equal(run(preview, gone), CLI_OK);
+    assert_printed("dead letter 1: there is no such dead letter");
+    assert_int_equal(run("dlq replay --type a --to router --dry-run --jq 'error(\"no\")'", letter),
+                     CLI_OK);
+    assert_printed("dead letter 1: ");
+}
+
 static void a_task_is_changed_by_a_program(void **state)
 {
     (void)state;
@@ -591,6 +612,7 @@ int main(void)
         cmocka_unit_test_setup(of_nothing_there_is_no_replay, calm),
         cmocka_unit_test_setup(nobody_who_says_no_replays, calm),
         cmocka_unit_test_setup(a_job_that_may_be_on_record_is_looked_for, calm),
+        cmocka_unit_test_setup(a_preview_shows_what_a_program_makes, calm),
         cmocka_unit_test_setup(a_task_is_changed_by_a_program, calm),
         cmocka_unit_test_setup(a_task_is_changed_in_an_editor, calm),
         cmocka_unit_test_setup(what_cannot_be_read_may_be_edited_again, calm),
