@@ -31,10 +31,19 @@ static struct rp_config *config;
 static struct settle_context context;
 static struct rp_buf value;
 
+static struct rp_failed_task task;
+
+static int encode(void)
+{
+    struct rp_error err;
+    value.len = 0;
+    return rp_failed_task_encode(&task, &value, &err);
+}
+
 static int set_up(void **state)
 {
     struct rp_error err;
-    const struct rp_failed_task task = {
+    task = (struct rp_failed_task){
         .task_id = rp_str("t-1"),
         .task_type = rp_str("mail"),
         .payload = rp_str("hello"),
@@ -50,7 +59,7 @@ static int set_up(void **state)
     config = load_good("targets: {allow: [work]}\n");
     context = (struct settle_context){.config = config, .policies = config->policies};
     assert_int_equal(rp_codec_new(NULL, &context.codec, &err), 0);
-    return rp_failed_task_encode(&task, &value, &err);
+    return encode();
 }
 
 static int tear_down(void **state)
@@ -114,6 +123,73 @@ static void what_its_topic_cannot_take_is_a_dead_letter(void **state)
     assert_string_equal(s.why, "it is larger than max.message.bytes of topic work");
 }
 
+/* Settles a record that the router did not write: it has the event, and nothing else. */
+static void settle_bare(const struct rp_lesson *lesson, struct settlement *out)
+{
+    struct rp_error err;
+    assert_int_equal(encode(), 0);
+    const struct settle_record r = {
+        .parcel = {.passage = {.due_ms = NOW + 15000, .first_failed_at_ms = RP_NO_TIME},
+                   .value = rp_buf_bytes(&value)},
+        .topic = "retry-1s",
+        .lap = lesson != NULL,
+        .lesson = lesson,
+        .now_ms = NOW};
+    assert_int_equal(settle_record(&context, &r, out, &err), 0);
+}
+
+static void assert_header(const struct settlement *s, const char *name, const char *expected)
+{
+    for (size_t i = 0; i < s->out.n_headers; i++)
+        if (rp_bytes_equal(s->out.headers[i].key, rp_str(name))) {
+            assert_true(rp_bytes_equal(s->out.headers[i].value, rp_str(expected)));
+            return;
+        }
+    fail_msg("there is no %s", name);
+}
+
+static void what_a_record_does_not_say_its_event_does(void **state)
+{
+    struct settlement s;
+    (void)state;
+    task.target = rp_str("work");
+    settle_bare(NULL, &s);
+    assert_int_equal(s.kind, SETTLE_SENT);
+    assert_true(rp_bytes_equal(s.out.topic, rp_str("work")));
+    assert_header(&s, RP_HDR_TASK_ID, "t-1");
+    assert_header(&s, RP_HDR_ATTEMPT, "2");
+    assert_header(&s, RP_HDR_FIRST_FAILED_AT, "1763699999000"); /* as it failed then */
+    task.first_failed_at_ms = 5;
+    task.attempt = INT32_MAX;
+    settle_bare(NULL, &s);
+    assert_header(&s, RP_HDR_ATTEMPT, "2147483647");
+    assert_header(&s, RP_HDR_FIRST_FAILED_AT, "5");
+}
+
+static void a_task_without_a_target_is_a_dead_letter(void **state)
+{
+    struct settlement s;
+    (void)state;
+    settle_bare(NULL, &s);
+    assert_int_equal(s.kind, SETTLE_DEAD);
+    assert_int_equal(s.reason, RP_NO_TARGET);
+    assert_string_equal(s.why, "neither the record nor its event names a target");
+}
+
+static void what_the_brokers_refuse_takes_no_lap_and_leaves_its_payload(void **state)
+{
+    static const struct rp_lesson lesson = {
+        .level = RP_LESSON_SHRINK, .reason = RP_OVERSIZED, .refusal = "too large"};
+    struct settlement s;
+    (void)state;
+    task.target = rp_str("work");
+    settle_bare(&lesson, &s);
+    assert_int_equal(s.kind, SETTLE_DEAD);
+    assert_int_equal(s.reason, RP_OVERSIZED);
+    assert_string_equal(s.why, "too large");
+    assert_null(memmem(s.out.value.data, s.out.value.len, "hello", 5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +197,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_due_by_now_takes_no_lap, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_its_topic_cannot_take_is_a_dead_letter, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(what_a_record_does_not_say_its_event_does, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_task_without_a_target_is_a_dead_letter, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_the_brokers_refuse_takes_no_lap_and_leaves_its_payload,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
