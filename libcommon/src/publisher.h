@@ -58,10 +58,10 @@ RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
 RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err);
 
 /* Queues a record; all of it is copied. Where its topic takes smaller batches than librdkafka
- * makes, this waits for acknowledgements now and then. In a transaction it goes out after
- * rp_publisher_offsets, with the wait or the commit, which fail where it cannot be sent; or before,
- * with one that makes up a request's worth of bytes. On failure abort the batch;
- * rp_publisher_failures then names the record. */
+ * makes, this waits for acknowledgements now and then. In a transaction it goes out at
+ * the end of rp_publisher_offsets, which fails where it cannot be sent, or with the wait or the
+ * commit where there are no offsets; or before, with one that makes up a request's worth of bytes.
+ * On failure abort the batch; rp_publisher_failures then names the record. */
 RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
                                    struct rp_error *err);
 
@@ -74,8 +74,8 @@ int64_t rp_publisher_waited_ms(const struct rp_publisher *p);
 bool rp_publisher_fills_request(const struct rp_publisher *p);
 
 /* Adds the consumer's offsets, with their metadata. In a transaction this asks the broker, and
- * needs not wait for the records' acknowledgements. Call at most once a batch, after the last
- * send. */
+ * needs not wait for the records' acknowledgements: they are on their way when it returns. Call at
+ * most once a batch, after the last send. */
 enum rp_published rp_publisher_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
                                        const rd_kafka_topic_partition_list_t *offsets,
                                        struct rp_error *err);

@@ -164,6 +164,14 @@ static bool wait_until_due(const struct dispatch *d)
     return true;
 }
 
+/* While the brokers take the records; where it fails the next one who reads is told. */
+static void read_ahead(const struct dispatch *d)
+{
+    struct rp_error err;
+    if (d->behind)
+        (void)!lanes_read(d->lanes, true, &err);
+}
+
 static enum rp_published publish(struct dispatch *d, int64_t began_mono_us, struct rp_error *err)
 {
     if (is_exactly_once(d)) {
@@ -171,8 +179,10 @@ static enum rp_published publish(struct dispatch *d, int64_t began_mono_us, stru
         enum rp_published result =
             rp_publisher_offsets(d->outbox.publisher, d->lanes->consumer, states, err);
         rd_kafka_topic_partition_list_destroy(states);
-        if (result == RP_PUBLISHED)
+        if (result == RP_PUBLISHED) {
+            read_ahead(d);
             result = rp_publisher_wait(d->outbox.publisher, err);
+        }
         if (result != RP_PUBLISHED)
             return result;
         /* The lead follows what it takes to get here. */

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "crash_point.h"
 #include "log.h"
+
+#define READ_MOST 512 /* records read of a partition between two looks at the clock */
 
 static int make_room(struct lanes *l, size_t n, struct rp_error *err)
 {
@@ -78,6 +81,7 @@ void lanes_clear(struct lanes *l)
     free(l->items);
     l->items = NULL;
     l->n = l->cap = 0;
+    rp_arena_clear(&l->headers);
 }
 
 static struct lane *find_waiting(const struct lanes *l, const rd_kafka_topic_partition_t *p,
@@ -133,6 +137,35 @@ void lanes_take_over(struct lanes *l)
         rd_kafka_topic_partition_list_destroy(parts);
     if (l->n < l->all)
         ask(l);
+}
+
+/* Of a lane that has so much of what is due, the rest would only be spilled. */
+static bool has_enough(struct lane *lane, int64_t now_ms)
+{
+    struct frontier_entry head;
+    const struct frontier *f = lane_frontier(lane);
+    return frontier_held(f) >= READ_MOST && frontier_peek(f, &head) && head.settle_ms <= now_ms;
+}
+
+bool lanes_full(const struct lanes *l)
+{
+    return lanes_held(l) >= (size_t)l->config->max_held;
+}
+
+/* With no more room, only recoveries go on: until they end they give nothing out. */
+int lanes_read(struct lanes *l, bool behind, struct rp_error *err)
+{
+    int64_t now_ms = rp_wall_ms();
+    bool full = lanes_full(l);
+    for (size_t i = 0; i < l->n; i++) {
+        struct lane *lane = l->items[i];
+        if ((full && !frontier_recovering(lane_frontier(lane))) ||
+            (behind && has_enough(lane, now_ms)))
+            continue;
+        if (lane_read(lane, now_ms, READ_MOST, &l->headers, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all)

@@ -17,7 +17,8 @@ struct lanes {
     size_t n;   /* those that were taken over */
     size_t all; /* those that wait for their state, too */
     size_t cap;
-    uint64_t epoch; /* counts the changes of ownership: an older answer means nothing */
+    uint64_t epoch;          /* counts the changes of ownership: an older answer means nothing */
+    struct rp_arena headers; /* of the record that is read */
 };
 
 /* Partitions come, held (rp_kafka_hold); their state is asked for by lanes_take_over. Fails
@@ -33,6 +34,10 @@ void lanes_clear(struct lanes *l);
  * not wait; call it often. */
 void lanes_take_over(struct lanes *l);
 
+/* Reads on in each of them what comes due soon, as far as there is room for it. `behind`: more is
+ * due than a batch takes, so a lane is left alone that has its share of what is. */
+RP_NODISCARD int lanes_read(struct lanes *l, bool behind, struct rp_error *err);
+
 /* The states to commit of those with something in flight, or (`all`) of all that changed since
  * their last commit. The caller's to destroy. */
 rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all);
@@ -45,5 +50,7 @@ void lanes_untake(struct lanes *l);
 rd_kafka_topic_partition_list_t *lanes_trimmable(struct lanes *l);
 
 size_t lanes_held(const struct lanes *l);
+/* That is `max_held`. */
+bool lanes_full(const struct lanes *l);
 
 #endif

@@ -17,7 +17,6 @@
 #include "trim.h"
 
 #define IDLE_MS         100
-#define READ_MOST       512 /* records read of a partition between two looks at the clock */
 #define GAUGE_EVERY_MS  1000
 #define COMMIT_EVERY_MS 100 /* at-least-once: how old a settled state grows before its commit */
 
@@ -30,7 +29,6 @@ struct delayer {
     struct trimmer *trimmer;
     struct lanes lanes;
     struct dispatch dispatch;
-    struct rp_arena headers;
     struct rp_outbox *outbox; /* that of `dispatch` */
     int64_t gauge_mono_ms, commit_mono_ms;
     bool joined; /* the group has given us partitions, or none */
@@ -92,43 +90,18 @@ static void serve_consumer(struct delayer *d)
     }
 }
 
-static bool is_full(const struct delayer *d)
-{
-    return lanes_held(&d->lanes) >= (size_t)d->config->max_held;
-}
-
-/* While more is due than a batch takes, what is due of the lane goes out first: read now, the rest
- * would only be spilled. */
-static bool has_enough(const struct delayer *d, struct lane *lane, int64_t now_ms)
-{
-    struct frontier_entry head;
-    const struct frontier *f = lane_frontier(lane);
-    return d->dispatch.behind && frontier_held(f) >= READ_MOST && frontier_peek(f, &head) &&
-           head.settle_ms <= now_ms;
-}
-
-/* With no more room, only recoveries go on: until they end they give nothing out. */
 static void read_lanes(struct delayer *d)
 {
     struct rp_error err;
-    int64_t now_ms = rp_wall_ms();
-    bool full = is_full(d);
-    for (size_t i = 0; i < d->lanes.n; i++) {
-        struct lane *lane = d->lanes.items[i];
-        if ((full && !frontier_recovering(lane_frontier(lane))) || has_enough(d, lane, now_ms))
-            continue;
-        if (lane_read(lane, now_ms, READ_MOST, &d->headers, &err) < 0) {
-            rp_outbox_back_off(d->outbox, &err);
-            return;
-        }
-    }
+    if (lanes_read(&d->lanes, d->dispatch.behind, &err) != 0)
+        rp_outbox_back_off(d->outbox, &err);
 }
 
 /* When there is something to do again; the eventfd may say so before. */
 static int64_t next_us(const struct delayer *d)
 {
     int64_t next = rp_wall_us() + IDLE_MS * 1000;
-    bool full = is_full(d);
+    bool full = lanes_full(&d->lanes);
     for (size_t i = 0; i < d->lanes.n; i++) {
         struct frontier_entry head;
         struct lane *lane = d->lanes.items[i];
@@ -284,7 +257,6 @@ static void tear_down(struct delayer *d)
     dispatch_clear(&d->dispatch);
     rp_registry_free(d->registry);
     hold_free(d->lanes.hold);
-    rp_arena_clear(&d->headers);
     if (d->lanes.wake_fd >= 0)
         (void)close(d->lanes.wake_fd);
 }
