@@ -121,11 +121,7 @@ static int find_id(struct rp_message_reader *reader, uint32_t id, const struct r
     if (ask_registry(reader->registry, id, &json, &why) != 0 ||
         rp_schema_parse(rp_str(json), &k->schema, &why) != 0) {
         free(k);
-        if (why.cls == RP_POISON)
-            return 0;
-        if (err != NULL)
-            *err = why;
-        return -1;
+        return why.cls == RP_POISON ? 0 : rp_fail(err, why.code, why.cls, "%s", why.text);
     }
     k->next = reader->known;
     reader->known = k;

@@ -15,9 +15,9 @@ struct rp_registry;
 
 struct rp_registry_options {
     const char *url;      /* http(s)://host[:port][/path] */
-    const char *username; /* basic authentication; NULL: none */
+    const char *username; /* basic authentication; NULL or empty: none */
     const char *password;
-    const char *ca_file; /* NULL: the system's */
+    const char *ca_file; /* NULL or empty: the system's */
     int64_t timeout_ms;  /* of a whole request */
     /* For tests; NULL: the system's clock. */
     int64_t (*now_mono_ms)(void);
