@@ -178,6 +178,46 @@ static void what_is_compressed_may_fit_after_all(void **state)
     assert_true(fits(*state, 101));
 }
 
+static void what_can_be_no_topic_is_missing_and_not_asked_for(void **state)
+{
+    static const char longest[250] = "a";
+    const struct rp_bytes names[] = {{"", 0}, {"a\0b", 3}, {longest, sizeof longest}};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(rp_targets_state(f->targets, names[i]), RP_TARGET_MISSING);
+        assert_int_equal(rp_targets_max_bytes(f->targets, names[i]), RP_NO_LIMIT);
+    }
+    assert_int_equal(questions, 0);
+}
+
+/* What was known stays good for a while, and is asked for again and again meanwhile. */
+static void a_question_behind_the_work_that_nobody_answers_is_dropped(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
+    mono_ms += 31000;
+    silent = true;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
+    assert_int_equal(questions, 2);
+    mono_ms += RP_TOPIC_QUESTION_MS;
+    assert_int_equal(look(f, "there"), RP_TARGET_USABLE);
+    assert_int_equal(questions, 3);
+    assert_int_equal(waits, 1);
+}
+
+static void what_a_delivery_did_not_say_is_no_topic_s_fault(void **state)
+{
+    struct fixture *f = *state;
+    assert_false(rp_targets_blame(f->targets, rp_str("there"), RD_KAFKA_RESP_ERR_NO_ERROR));
+    assert_false(rp_targets_blame(f->targets, rp_str("there"), RD_KAFKA_RESP_ERR__TRANSPORT));
+    assert_true(rp_targets_blame(f->targets, rp_str("there"), RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC));
+    assert_int_equal(look(f, "there"), RP_TARGET_MISSING);
+    rp_targets_forget(f->targets); /* of what is usable alone */
+    assert_int_equal(look(f, "there"), RP_TARGET_MISSING);
+    assert_int_equal(questions, 0);
+}
+
 static void a_delivery_knows_better(void **state)
 {
     struct fixture *f = *state;
@@ -204,6 +244,9 @@ int main(void)
         TEST(a_limit_that_was_raised_is_known_soon),
         cmocka_unit_test_setup_teardown(what_is_compressed_may_fit_after_all, set_up_compressed,
                                         tear_down),
+        TEST(what_can_be_no_topic_is_missing_and_not_asked_for),
+        TEST(a_question_behind_the_work_that_nobody_answers_is_dropped),
+        TEST(what_a_delivery_did_not_say_is_no_topic_s_fault),
         TEST(a_delivery_knows_better),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
