@@ -444,6 +444,17 @@ static void a_task_is_changed_by_a_program(void **state)
     assert_printed("nothing is changed by it");
 }
 
+/* What an edit that failed left, for whoever wrote it. */
+static void remove_what_was_left(void)
+{
+    char path[200];
+    const char *at = strstr(printed, "what you wrote is in ");
+    if (at == NULL)
+        return;
+    assert_int_equal(sscanf(at, "what you wrote is in %199[^;]", path), 1);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void a_task_is_changed_in_an_editor(void **state)
 {
     (void)state;
@@ -461,6 +472,7 @@ static void a_task_is_changed_in_an_editor(void **state)
     assert_int_equal(run(words, letter), CLI_FAILED);
     assert_printed("the editor did not end well");
     assert_printed("what you wrote is in /tmp/reprise-edit-");
+    remove_what_was_left();
     assert_int_equal(setenv("TMPDIR", "/none/such", 1), 0);
     assert_int_equal(run(words, letter), CLI_FAILED);
     assert_printed("/none/such/reprise-edit-");
@@ -481,6 +493,7 @@ static void what_cannot_be_read_may_be_edited_again(void **state)
     type("\nn\n");
     (void)run(words, letter);
     assert_printed("Edit it again? [Y/n]");
+    remove_what_was_left();
 }
 
 #define ONE                                                                                        \
