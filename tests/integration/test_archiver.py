@@ -63,6 +63,10 @@ def ended(service):
     return service.process.poll() is not None or status.rsplit(")")[1].split()[0] == "T"
 
 
+def archived(connection):
+    return connection.execute("select count(*) from dead_letter").fetchone()[0]
+
+
 class Archive:
     """A pipeline that has an archiver only; its dead letters come from the test."""
 
@@ -101,7 +105,8 @@ class Archive:
             return cursor.fetchall() if cursor.description else None
 
     def rows(self):
-        return self.query("select count(*) from dead_letter")[0][0]
+        with psycopg.connect(self.pipeline.dsn) as connection:
+            return archived(connection)
 
     def wait_for_all(self, timeout=60):
         """Until each record has a row; then none may have two."""
@@ -287,11 +292,12 @@ def test_a_batch_that_waits_for_the_one_before_does_not_lock_the_table_for_long(
     archive.send_letters(2000)
     archive.pipeline.start("archiver")
     ages = []
-    while archive.rows() < archive.sent:
-        ages += archive.query(
-            f"select extract(epoch from clock_timestamp() - xact_start) from {IS_SENT}"
-            f" and exists (select from {COMMITS})"
-        )
+    with psycopg.connect(archive.pipeline.dsn, autocommit=True) as connection:
+        while archived(connection) < archive.sent:
+            ages += connection.execute(
+                f"select extract(epoch from clock_timestamp() - xact_start) from {IS_SENT}"
+                f" and exists (select from {COMMITS})"
+            ).fetchall()
     assert ages and max(ages)[0] < 1
     archive.wait_for_all()
 
