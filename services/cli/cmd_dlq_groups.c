@@ -122,7 +122,7 @@ static void print_trend(FILE *out, const char *text)
         values[n++] = strtoll(p, &end, 10);
     chart_append(&chart, values, n, chart_unicode());
     (void)fputc('|', out);
-    (void)fwrite(chart.data, 1, chart.len, out);
+    term_put(out, &chart);
     (void)fputc('|', out);
     rp_buf_clear(&chart);
 }
@@ -161,7 +161,7 @@ static void print_text(FILE *out, const PGresult *r, int row, size_t max)
     size_t before = line.len < max ? max - line.len : 20; /* bytes for characters: near enough */
     (void)term_line(&line, cell(r, row, MESSAGE), before);
     (void)fputs(INDENT, out);
-    (void)fwrite(line.data, 1, line.len, out);
+    term_put(out, &line);
     (void)fputc('\n', out);
     rp_buf_clear(&line);
 }

@@ -29,7 +29,7 @@ static void point(const char *expression, size_t at)
     int width = (int)term_line(&line, before, SIZE_MAX);
     (void)term_line(&line, rest, SIZE_MAX);
     (void)fputs("  ", stderr);
-    (void)fwrite(line.data, 1, line.len, stderr);
+    term_put(stderr, &line);
     (void)fprintf(stderr, "\n  %*s^\n", width, "");
     rp_buf_clear(&line);
 }

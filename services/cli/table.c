@@ -86,8 +86,7 @@ static void print_row(FILE *out, struct table *t, int row, size_t last)
             (void)fprintf(out, "%*s", pad, "");
         const char *colour = cell_colour(t, row, column);
         (void)fputs(colour, out);
-        if (t->cell.len > 0)
-            (void)fwrite(t->cell.data, 1, t->cell.len, out);
+        term_put(out, &t->cell);
         (void)fputs(*colour == '\0' ? "" : TERM_PLAIN, out);
         if (!is_last)
             (void)fprintf(out, "%*s", is_number(t->result, column) ? GAP : pad + GAP, "");

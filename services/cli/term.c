@@ -68,11 +68,17 @@ size_t term_line(struct rp_buf *out, struct rp_bytes text, size_t max)
     return used;
 }
 
+void term_put(FILE *out, const struct rp_buf *line)
+{
+    if (line->len > 0)
+        (void)fwrite(line->data, 1, line->len, out);
+}
+
 void term_print(FILE *out, struct rp_bytes text, size_t max)
 {
     struct rp_buf line = {0};
     (void)term_line(&line, text, max);
-    (void)fwrite(line.data, 1, line.len, out);
+    term_put(out, &line);
     rp_buf_clear(&line);
 }
 

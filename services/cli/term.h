@@ -14,7 +14,9 @@
  * characters it has. Without memory less is appended. */
 size_t term_line(struct rp_buf *out, struct rp_bytes text, size_t max);
 
-/* Prints the same, without a line feed. */
+/* Prints what is in it, if anything. */
+void term_put(FILE *out, const struct rp_buf *line);
+/* Prints the same as term_line appends, without a line feed. */
 void term_print(FILE *out, struct rp_bytes text, size_t max);
 
 /* Prints text of several lines, each behind `indent`. Line feeds and tabs are let through. */
