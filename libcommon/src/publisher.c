@@ -370,7 +370,7 @@ static enum rp_published fail_delivery(struct rp_publisher *p, struct rp_error *
     return RP_NOT_PUBLISHED;
 }
 
-static enum rp_published let_go(struct rp_publisher *p, struct rp_error *err)
+static enum rp_published send_held_or_abort(struct rp_publisher *p, struct rp_error *err)
 {
     if (send_held(p, err) == 0)
         return RP_PUBLISHED;
@@ -380,7 +380,7 @@ static enum rp_published let_go(struct rp_publisher *p, struct rp_error *err)
 
 enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err)
 {
-    if (let_go(p, err) != RP_PUBLISHED)
+    if (send_held_or_abort(p, err) != RP_PUBLISHED)
         return RP_NOT_PUBLISHED;
     await_acknowledgements(p);
     if (p->n_failures > 0)
@@ -413,7 +413,7 @@ static enum rp_published send_offsets(struct rp_publisher *p,
     rd_kafka_consumer_group_metadata_destroy(group);
     RP_CRASH_POINT(offsets_after);
     if (error == NULL)
-        return let_go(p, err);
+        return send_held_or_abort(p, err);
     rp_held_drop(&p->held);
     if (rp_publisher_wait(p, err) != RP_PUBLISHED) { /* a failed delivery says more */
         rd_kafka_error_destroy(error);

@@ -58,10 +58,10 @@ RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
 RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err);
 
 /* Queues a record; all of it is copied. Where its topic takes smaller batches than librdkafka
- * makes, this waits for acknowledgements now and then. In a transaction it goes out at
- * the end of rp_publisher_offsets, which fails where it cannot be sent, or with the wait or the
- * commit where there are no offsets; or before, with one that makes up a request's worth of bytes.
- * On failure abort the batch; rp_publisher_failures then names the record. */
+ * makes, this waits for acknowledgements now and then. In a transaction it goes out at the end of
+ * rp_publisher_offsets, which fails where it cannot be sent, or with the wait or the commit where
+ * there are no offsets; or before, with one that makes up a request's worth of bytes. On failure
+ * abort the batch; rp_publisher_failures then names the record. */
 RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
                                    struct rp_error *err);
 

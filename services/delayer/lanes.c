@@ -9,7 +9,8 @@
 #include "crash_point.h"
 #include "log.h"
 
-#define READ_MOST 512 /* records read of a partition between two looks at the clock */
+#define READ_MOST 512  /* records read of a partition between two looks at the clock */
+#define BEHIND_MS 1000 /* who is so late has a backlog of its own */
 
 static int make_room(struct lanes *l, size_t n, struct rp_error *err)
 {
@@ -139,12 +140,13 @@ void lanes_take_over(struct lanes *l)
         ask(l);
 }
 
-/* Of a lane that has so much of what is due, the rest would only be spilled. */
-static bool has_enough(struct lane *lane, int64_t now_ms)
+/* A batch of what is overdue; the rest would only be spilled. */
+static bool has_enough(const struct lanes *l, struct lane *lane, int64_t now_ms)
 {
     struct frontier_entry head;
     const struct frontier *f = lane_frontier(lane);
-    return frontier_held(f) >= READ_MOST && frontier_peek(f, &head) && head.settle_ms <= now_ms;
+    return frontier_held(f) >= (size_t)l->config->delayer.batch && frontier_peek(f, &head) &&
+           head.settle_ms <= now_ms - BEHIND_MS;
 }
 
 bool lanes_full(const struct lanes *l)
@@ -160,7 +162,7 @@ int lanes_read(struct lanes *l, bool behind, struct rp_error *err)
     for (size_t i = 0; i < l->n; i++) {
         struct lane *lane = l->items[i];
         if ((full && !frontier_recovering(lane_frontier(lane))) ||
-            (behind && has_enough(lane, now_ms)))
+            (behind && has_enough(l, lane, now_ms)))
             continue;
         if (lane_read(lane, now_ms, READ_MOST, &l->headers, err) < 0)
             return -1;

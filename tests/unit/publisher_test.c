@@ -377,6 +377,22 @@ static void what_waits_goes_with_its_batch(void **state)
     assert_int_equal(asked(f, PRODUCE), 1);
 }
 
+/* librdkafka has their values where they were held: the next batch is held there, too. */
+static void records_on_their_way_are_let_go_before_the_next_batch(void **state)
+{
+    struct fixture *f = *state;
+    begin_another(f);
+    for (size_t i = 0; i < 8; i++)
+        send_one(f, i, 100000);
+    rd_kafka_mock_broker_push_request_error_rtts(f->mock.cluster, 1, PRODUCE, 1,
+                                                 RD_KAFKA_RESP_ERR_NO_ERROR, 1000);
+    add_offsets(f);
+    assert_true(opens(f));
+    rp_publisher_abort(f->publisher);
+    rd_kafka_mock_clear_request_errors(f->mock.cluster, PRODUCE);
+    assert_publishes(f);
+}
+
 /* A publisher for other settings, in place of the fixture's. */
 static void use(struct fixture *f, const char *guarantee, const char *settings)
 {
@@ -407,6 +423,18 @@ static void a_full_queue_is_waited_for(void **state)
     assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
     for (size_t i = 0; i < 6; i++)
         assert_int_equal(rp_publisher_is_out(f->publisher, i), i < 5);
+}
+
+static void what_waited_finds_room_in_a_full_queue(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    use(f, "exactly-once", ONE_AT_A_TIME);
+    for (size_t i = 0; i < 5; i++)
+        send_one(f, i, 100000);
+    add_offsets(f);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+    assert_publishes(f);
 }
 
 static void without_a_transaction_what_was_not_refused_is_out(void **state)
@@ -537,7 +565,9 @@ int main(void)
         T(more_than_a_request_does_not_wait),
         T(a_record_that_cannot_be_sent_is_named_though_it_waited),
         T(what_waits_goes_with_its_batch),
+        T(records_on_their_way_are_let_go_before_the_next_batch),
         T(a_full_queue_is_waited_for),
+        T(what_waited_finds_room_in_a_full_queue),
         T(without_a_transaction_what_was_not_refused_is_out),
         T(a_record_that_cannot_be_sent_keeps_back_none_before_it),
         T(a_record_that_librdkafka_refuses_takes_the_transaction_with_it),
