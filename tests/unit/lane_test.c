@@ -7,8 +7,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lane.h"
+#include "lanes.h"
 #include "mock_fixture.h"
+#include "reprise/task.h"
 
 #define TOPIC      "tier"
 #define POLL_MS    10
@@ -119,12 +120,59 @@ static void librdkafka_is_not_asked_where_anything_begins_or_ends(void **state)
     lane_free(lane);
 }
 
+static void produce_overdue(void)
+{
+    assert_int_equal(rd_kafka_producev(mock.producer, RD_KAFKA_V_TOPIC(TOPIC),
+                                       RD_KAFKA_V_HEADER(RP_HDR_DUE, "1", 1), RD_KAFKA_V_END),
+                     0);
+}
+
+/* Reads what comes while more is due than a batch takes, up to `offset`; returns how far it came.
+ */
+static int64_t read_behind(struct lanes *l, int64_t offset, int polls)
+{
+    struct rp_error err;
+    for (int i = 0; i < polls && frontier_high(lane_frontier(l->items[0])) < offset; i++) {
+        serve();
+        assert_int_equal(lanes_read(l, true, &err), 0);
+    }
+    return frontier_high(lane_frontier(l->items[0]));
+}
+
+/* The rest of its backlog waits in the log. Who has nothing overdue is read: what comes may be due
+ * before what is held. */
+static void who_holds_a_batch_that_is_overdue_is_left_alone(void **state)
+{
+    (void)state;
+    struct lane *lane = new_lane();
+    struct lanes l = {.config = &config, .hold = hold, .items = &lane, .n = 1};
+    config.max_held = 1000;
+    config.delayer.batch = 5;
+    mock_assign(consumer, TOPIC);
+    take_over(lane, 0);
+    read_to(lane, 10);
+    mock_produce(&mock, TOPIC, 1);
+    assert_int_equal(read_behind(&l, 11, MOST_POLLS), 11);
+
+    produce_overdue();
+    mock_produce(&mock, TOPIC, 2);
+    assert_true(read_behind(&l, 12, MOST_POLLS) >= 12);
+    int64_t high = frontier_high(lane_frontier(lane));
+    mock_produce(&mock, TOPIC, 2);
+    assert_int_equal(read_behind(&l, 16, 30), high);
+    config.delayer.batch = 500;
+    assert_int_equal(read_behind(&l, 16, MOST_POLLS), 16);
+    rp_arena_clear(&l.headers);
+    lane_free(lane);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(what_is_left_of_an_earlier_assignment_is_not_read),
         TEST(librdkafka_is_not_asked_where_anything_begins_or_ends),
+        TEST(who_holds_a_batch_that_is_overdue_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
