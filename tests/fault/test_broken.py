@@ -107,18 +107,23 @@ def test_a_delayer_that_comes_back_when_its_place_was_given_away(scene, broken):
     pipeline, load, victim = scene("delayer-zombie", broken, ["router", "archiver"])
     victim.start(REPRISE_CRASH_POINT=f"{OFFSETS_BEFORE}:5:S").wait_ready()
     until_still(load, victim)
+    in_hand = sent(victim)[-1]
     heir = pipeline.add("delayer").start()
-    # Only the heir can tell: the target's readers wait for the victim's open transaction.
-    wait_for(lambda: committed(heir) >= 5, "the heir to send what the zombie had in hand", 30)
+    wait_for(lambda: in_hand in committed(heir), "the heir to send what the zombie has in hand", 30)
     victim.process.send_signal(18)
     load.finish()
     assert ("doubled" in rules(load)) == bool(broken)
 
 
+def sent(delayer):
+    """The records that it began to send, in order, as its log tells."""
+    return re.findall(r" sent (topic=\S+ partition=\d+ offset=\d+)", delayer.log.read_text())
+
+
 def committed(delayer):
-    """How many re-invocations it has counted, which it does once they are committed."""
+    """Those that are committed. Only it can tell: the target's readers wait for the victim's open transaction."""
     counts = re.findall(r'^reprise_delayer_settled_total\{decision="sent".* (\d+)$', delayer.get("/metrics")[1], re.M)
-    return sum(map(int, counts))
+    return sent(delayer)[: sum(map(int, counts))]
 
 
 def archived_to(pipeline):
