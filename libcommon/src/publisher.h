@@ -26,7 +26,7 @@ enum rp_published {
 };
 
 struct rp_outgoing {
-    struct rp_bytes topic; /* at most 249 bytes */
+    struct rp_bytes topic; /* at most RP_MAX_TOPIC_NAME bytes */
     struct rp_bytes key, value;
     const struct rp_header *headers;
     size_t n_headers;

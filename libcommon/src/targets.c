@@ -8,9 +8,8 @@
 #include "clock.h"
 #include "record_size.h"
 
-#define N_PLACES       1024u /* a power of two; a newer topic takes the place of an older one */
-#define TOPIC_NAME_MAX 249u  /* Kafka's own limit */
-#define USABLE_MS      30000
+#define N_PLACES  1024u /* a power of two; a newer topic takes the place of an older one */
+#define USABLE_MS 30000
 /* For so long what was known is good while it is asked anew. */
 #define STALE_MS 30000
 /* Short, so that a topic made after its first task is found soon, and a larger limit too. */
@@ -21,7 +20,7 @@
 #define SILENT_MS 1000
 
 struct place {
-    char name[TOPIC_NAME_MAX + 1]; /* empty: nothing is known */
+    char name[RP_MAX_TOPIC_NAME + 1]; /* empty: nothing is known */
     enum rp_target_state state;
     int64_t max_bytes;
     int64_t told_mono_ms, until_mono_ms;
@@ -33,7 +32,7 @@ struct rp_targets {
     int64_t silent_until_mono_ms; /* nobody answered: not asked again before */
     /* One question at a time is asked behind the work. */
     struct rp_topic_question behind;
-    char behind_name[TOPIC_NAME_MAX + 1];
+    char behind_name[RP_MAX_TOPIC_NAME + 1];
     int64_t behind_until_mono_ms;
     struct place places[N_PLACES];
 };
@@ -60,11 +59,11 @@ void rp_targets_free(struct rp_targets *t)
 
 static bool is_topic_name(struct rp_bytes topic)
 {
-    return topic.len > 0 && topic.len <= TOPIC_NAME_MAX &&
+    return topic.len > 0 && topic.len <= RP_MAX_TOPIC_NAME &&
            memchr(topic.data, '\0', topic.len) == NULL;
 }
 
-static void copy_name(char out[TOPIC_NAME_MAX + 1], struct rp_bytes topic)
+static void copy_name(char out[RP_MAX_TOPIC_NAME + 1], struct rp_bytes topic)
 {
     memcpy(out, topic.data, topic.len);
     out[topic.len] = '\0';
@@ -97,7 +96,7 @@ static struct place *remember_answer(struct rp_targets *t, struct rp_bytes topic
 /* NULL: nobody answers. */
 static struct place *ask(struct rp_targets *t, struct rp_bytes topic)
 {
-    char name[TOPIC_NAME_MAX + 1];
+    char name[RP_MAX_TOPIC_NAME + 1];
     struct rp_topic_question q;
     struct place *p = NULL;
     if (rp_mono_tick_ms() < t->silent_until_mono_ms)

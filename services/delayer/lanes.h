@@ -50,7 +50,7 @@ void lanes_untake(struct lanes *l);
 rd_kafka_topic_partition_list_t *lanes_trimmable(struct lanes *l);
 
 size_t lanes_held(const struct lanes *l);
-/* That is `max_held`. */
+/* As many as `max_held`. */
 bool lanes_full(const struct lanes *l);
 
 #endif
