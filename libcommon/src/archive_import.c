@@ -178,10 +178,8 @@ static int import(struct run *r, struct rp_lines *lines, struct rp_error *err)
         int failed = read_batch(r, lines, &more, &damage);
         if (insert_or_tell(r, 0, r->n, err) != 0)
             return -1;
-        if (failed != 0) {
-            *err = damage;
-            return -1;
-        }
+        if (failed != 0)
+            return rp_fail_as(err, &damage);
     }
     return more ? 0 : rp_audit_finish(r->db, r->audit, err);
 }

@@ -35,11 +35,8 @@ static int learn(struct rp_plan_cache *cache, uint64_t key, const char *json,
         rc = rp_plan_compile(&schema, shape, &plan, &why);
         rp_schema_clear(&schema);
     }
-    if (rc != 0 && why.cls != RP_POISON) {
-        if (err != NULL)
-            *err = why;
-        return -1;
-    }
+    if (rc != 0 && why.cls != RP_POISON)
+        return rp_fail_as(err, &why);
     if (rp_plan_cache_add(cache, key, plan, why.text, err) != 0)
         return -1;
     *out = rp_plan_cache_find(cache, key);

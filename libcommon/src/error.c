@@ -18,6 +18,13 @@ int rp_fail(struct rp_error *err, enum rp_error_code code, enum rp_error_class c
     return -1;
 }
 
+int rp_fail_as(struct rp_error *err, const struct rp_error *why)
+{
+    if (err != NULL)
+        *err = *why;
+    return -1;
+}
+
 int rp_fail_in(struct rp_error *err, const char *fmt, ...)
 {
     if (err == NULL)

@@ -3,17 +3,14 @@
 
 #include <stdlib.h>
 
+#include "array.h"
+
 static bool make_room(struct rp_held *h)
 {
-    if (h->n < h->cap)
-        return true;
-    size_t cap = 2 * h->cap + 16;
-    struct rp_held_record *items = reallocarray(h->items, cap, sizeof *items);
-    if (items == NULL)
-        return false;
-    h->items = items;
-    h->cap = cap;
-    return true;
+    struct rp_held_record *items = rp_array_grow(h->items, h->n, &h->cap, sizeof *items);
+    if (items != NULL)
+        h->items = items;
+    return items != NULL;
 }
 
 static bool copy(struct rp_held *h, struct rp_bytes *bytes)

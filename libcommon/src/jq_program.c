@@ -393,9 +393,7 @@ static int run_all(struct rp_jq_program *p, const struct rp_stand_ins *stand_ins
                        " such as %.*s; it can only be copied",
                        (int)(literal.len < 40 ? literal.len : 40), (const char *)literal.data);
     }
-    if (rc != 0 && err != NULL)
-        *err = first;
-    return rc;
+    return rc == 0 ? 0 : rp_fail_as(err, &first);
 }
 
 int rp_jq_program_run(struct rp_jq_program *p, struct rp_bytes json, struct rp_buf *out,

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 static struct rp_lesson *find(const struct rp_lessons *l, const char *topic, int32_t partition,
                               int64_t offset)
 {
@@ -24,14 +26,10 @@ const struct rp_lesson *rp_lessons_find(const struct rp_lessons *l, const char *
 
 static struct rp_lesson *make(struct rp_lessons *l)
 {
-    if (l->n == l->cap) {
-        size_t cap = l->cap == 0 ? 16 : 2 * l->cap;
-        struct rp_lesson *items = realloc(l->items, cap * sizeof *items);
-        if (items == NULL)
-            return NULL;
-        l->items = items;
-        l->cap = cap;
-    }
+    struct rp_lesson *items = rp_array_grow(l->items, l->n, &l->cap, sizeof *items);
+    if (items == NULL)
+        return NULL;
+    l->items = items;
     return &l->items[l->n++];
 }
 

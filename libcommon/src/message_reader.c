@@ -121,7 +121,7 @@ static int find_id(struct rp_message_reader *reader, uint32_t id, const struct r
     if (ask_registry(reader->registry, id, &json, &why) != 0 ||
         rp_schema_parse(rp_str(json), &k->schema, &why) != 0) {
         free(k);
-        return why.cls == RP_POISON ? 0 : rp_fail(err, why.code, why.cls, "%s", why.text);
+        return why.cls == RP_POISON ? 0 : rp_fail_as(err, &why);
     }
     k->next = reader->known;
     reader->known = k;
@@ -179,7 +179,7 @@ int rp_payload_form_of(struct rp_message_reader *reader, struct rp_bytes payload
     json_t *json = rp_json_skeleton(payload, NULL, &why);
     *form = json != NULL ? RP_PAYLOAD_JSON : RP_PAYLOAD_TEXT;
     if (json == NULL && why.code == RP_E_NOMEM)
-        return rp_fail(err, why.code, why.cls, "%s", why.text);
+        return rp_fail_as(err, &why);
     json_decref(json);
     return 0;
 }

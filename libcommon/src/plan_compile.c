@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "array.h"
 #include "dead_letter.h"
 #include "plan_ops.h"
 
@@ -32,26 +33,12 @@ static int refuse(struct compiler *c, const char *what)
     return rp_fail(c->err, RP_E_SCHEMA, RP_POISON, "%s: %s", c->path, what);
 }
 
-/* Makes room for one more of `n` items, which double in place. */
-static int make_room(struct compiler *c, void **items, uint32_t n, uint32_t *cap, size_t size)
-{
-    if (n < *cap)
-        return 0;
-    uint32_t more = *cap == 0 ? 32 : 2 * *cap;
-    void *grown = realloc(*items, more * size);
-    if (grown == NULL)
-        return no_memory(c);
-    *items = grown;
-    *cap = more;
-    return 0;
-}
-
 static int emit(struct compiler *c, struct rp_op op)
 {
     struct rp_plan *p = c->plan;
-    void *ops = p->ops;
-    if (make_room(c, &ops, p->n_ops, &p->cap_ops, sizeof *p->ops) != 0)
-        return -1;
+    struct rp_op *ops = rp_array_grow(p->ops, p->n_ops, &p->cap_ops, sizeof *ops);
+    if (ops == NULL)
+        return no_memory(c);
     p->ops = ops;
     op.name = c->name;
     p->ops[p->n_ops++] = op;
@@ -64,9 +51,9 @@ static int new_table(struct compiler *c, size_t n, uint32_t *out)
     struct rp_plan *p = c->plan;
     *out = p->n_tables;
     for (size_t i = 0; i < n; i++) {
-        void *tables = p->tables;
-        if (make_room(c, &tables, p->n_tables, &p->cap_tables, sizeof *p->tables) != 0)
-            return -1;
+        uint32_t *tables = rp_array_grow(p->tables, p->n_tables, &p->cap_tables, sizeof *tables);
+        if (tables == NULL)
+            return no_memory(c);
         p->tables = tables;
         p->tables[p->n_tables++] = 0;
     }

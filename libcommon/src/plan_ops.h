@@ -38,7 +38,8 @@ struct rp_plan {
     struct rp_op *ops;
     uint32_t *tables;
     struct rp_buf names;
-    uint32_t n_ops, cap_ops, n_tables, cap_tables;
+    uint32_t n_ops, n_tables;
+    size_t cap_ops, cap_tables;
 };
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "units.h"
 
 /* Of the protocol. */
@@ -18,15 +19,10 @@ void rp_query_add(struct rp_query *q, const char *sql)
 
 static bool make_room(struct rp_query *q)
 {
-    if (q->n < q->room)
-        return true;
-    int room = q->room == 0 ? 8 : 2 * q->room;
-    char **values = realloc(q->values, (size_t)room * sizeof *values);
-    if (values == NULL)
-        return false;
-    q->values = values;
-    q->room = room;
-    return true;
+    char **values = rp_array_grow(q->values, (size_t)q->n, &q->room, sizeof *values);
+    if (values != NULL)
+        q->values = values;
+    return values != NULL;
 }
 
 void rp_query_param(struct rp_query *q, const char *value)

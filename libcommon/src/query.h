@@ -10,7 +10,7 @@ struct rp_query {
     struct rp_buf sql;
     char **values;
     int n; /* parameters so far */
-    int room;
+    size_t room;
     bool failed; /* no memory, or too many parameters */
 };
 

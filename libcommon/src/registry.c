@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "array.h"
 #include "clock.h"
 #include "fetcher.h"
 
@@ -138,14 +139,10 @@ static int make_room(struct rp_registry *r, struct rp_error *err)
     if (r->n_known == MAX_SCHEMAS)
         return rp_fail(err, RP_E_FULL, RP_POISON, "schema registry: more than %d schemas",
                        MAX_SCHEMAS);
-    if (r->n_known < r->cap_known)
-        return 0;
-    size_t cap = r->cap_known == 0 ? 16 : 2 * r->cap_known;
-    struct known *grown = realloc(r->known, cap * sizeof *grown);
+    struct known *grown = rp_array_grow(r->known, r->n_known, &r->cap_known, sizeof *grown);
     if (grown == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for schemas");
     r->known = grown;
-    r->cap_known = cap;
     return 0;
 }
 
@@ -182,18 +179,13 @@ static int remember_unknown(struct rp_registry *r, int32_t id, int64_t until_mon
     return -1;
 }
 
-static int fail_as_before(const struct rp_registry *r, struct rp_error *err)
-{
-    return rp_fail(err, r->outage.code, r->outage.cls, "%s", r->outage.text);
-}
-
 /* Fails as RETRIABLE, and says so again without asking for a while. */
 static int remember_outage(struct rp_registry *r, const char *what, struct rp_error *err)
 {
     (void)rp_fail(&r->outage, RP_E_IO, RP_RETRIABLE, "schema registry: %s", what);
     r->away = true;
     r->outage_until_mono_ms = r->now_mono_ms() + REMEMBER_MS;
-    return fail_as_before(r, err);
+    return rp_fail_as(err, &r->outage);
 }
 
 /* {"schema": "...", "schemaType": "AVRO", "references": [...]}; the latter two may be missing. */
@@ -266,12 +258,12 @@ static int fetch(struct rp_registry *r, int32_t id, struct rp_error *err)
     for (;;) {
         bool busy = rp_fetcher_busy(r->fetcher);
         if (!busy && r->away && r->now_mono_ms() < r->outage_until_mono_ms)
-            return fail_as_before(r, err);
+            return rp_fail_as(err, &r->outage);
         if (!busy && ask(r, id, err) != 0)
             return -1;
         const struct rp_fetched *answer = wait(r);
         if (answer == NULL && r->away)
-            return fail_as_before(r, err);
+            return rp_fail_as(err, &r->outage);
         if (answer == NULL)
             return rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "schema registry: no answer yet");
         int32_t asked = r->asked;

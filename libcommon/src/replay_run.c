@@ -367,10 +367,8 @@ static int step(struct runner *r, struct rp_error *err)
     if (r->failure.code != RP_OK)
         return rest(r, "failed", r->failure.text, RP_REPLAY_FAILED, err);
     r->news = rp_replay_pulse_news(r->pulse);
-    if (r->news.trouble.code != RP_OK) {
-        *err = r->news.trouble;
-        return -1;
-    }
+    if (r->news.trouble.code != RP_OK)
+        return rp_fail_as(err, &r->news.trouble);
     if (!r->news.known) {
         nap(r, NAP_MS);
         return 0;

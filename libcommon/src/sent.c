@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 static int compare(const void *left, const void *right)
 {
     const struct rp_sent_mark *a = left, *b = right;
@@ -17,14 +19,10 @@ static int compare(const void *left, const void *right)
 int rp_sent_add(struct rp_sent *s, const char *topic, int32_t partition, int64_t offset,
                 struct rp_error *err)
 {
-    if (s->n == s->cap) {
-        size_t cap = s->cap == 0 ? 256 : 2 * s->cap;
-        struct rp_sent_mark *marks = reallocarray(s->marks, cap, sizeof *marks);
-        if (marks == NULL)
-            return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for %zu marks", cap);
-        s->marks = marks;
-        s->cap = cap;
-    }
+    struct rp_sent_mark *marks = rp_array_grow(s->marks, s->n, &s->cap, sizeof *marks);
+    if (marks == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for more than %zu marks", s->n);
+    s->marks = marks;
     s->marks[s->n++] = (struct rp_sent_mark){topic, partition, offset, false};
     s->n_left++;
     s->sorted = false;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "array.h"
 #include "json_number.h"
 #include "json_skeleton.h"
 
@@ -46,34 +47,25 @@ static int compare_doubles(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-static void *grown(void *items, size_t n, size_t *cap, size_t size, struct rp_error *err)
+static int no_memory(struct rp_error *err)
 {
-    if (n < *cap)
-        return items;
-    size_t more = *cap == 0 ? 64 : 2 * *cap;
-    void *p = realloc(items, more * size);
-    if (p == NULL)
-        (void)rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for %zu numbers", more);
-    else
-        *cap = more;
-    return p;
+    return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for the numbers of a text");
 }
 
 static int add(struct rp_stand_ins *s, struct rp_bytes literal, struct rp_error *err)
 {
-    void *p;
     if (rp_number_is_safe(literal)) {
-        p = grown(s->safe, s->n_safe, &s->cap_safe, sizeof *s->safe, err);
-        if (p == NULL)
-            return -1;
-        s->safe = p;
+        double *safe = rp_array_grow(s->safe, s->n_safe, &s->cap_safe, sizeof *safe);
+        if (safe == NULL)
+            return no_memory(err);
+        s->safe = safe;
         s->safe[s->n_safe++] = rp_number_value(literal);
         return 0;
     }
-    p = grown(s->items, s->n, &s->cap, sizeof *s->items, err);
-    if (p == NULL)
-        return -1;
-    s->items = p;
+    struct rp_stand_in *items = rp_array_grow(s->items, s->n, &s->cap, sizeof *items);
+    if (items == NULL)
+        return no_memory(err);
+    s->items = items;
     s->items[s->n++] = (struct rp_stand_in){.literal = literal};
     return 0;
 }

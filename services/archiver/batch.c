@@ -139,8 +139,7 @@ static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_e
     if (rp_codec_decode_dead_letter(b->codec, record.value, &b->arena, &letter, &why) != 0) {
         if (why.cls == RP_POISON)
             return add_undecodable(b, e, recorded_ms, now_ms, why.text, err);
-        *err = why; /* no memory: the letter is not to blame */
-        return -1;
+        return rp_fail_as(err, &why); /* no memory: the letter is not to blame */
     }
     e->reason = letter.reason;
     e->dead_at_ms = day_dead_at(letter.decided_at_ms, recorded_ms, now_ms, b->options.keep_ms);

@@ -103,7 +103,7 @@ static int run(struct retention *r, struct rp_db *db, int64_t now_ms, struct rp_
     /* After a failure it goes with the connection, at the latest. */
     struct rp_error unlock_err;
     if (rp_db_alive(db) && query_int(db, unlock, 0, NULL, &locked, &unlock_err) != 0 && failed == 0)
-        failed = rp_fail(err, unlock_err.code, unlock_err.cls, "%s", unlock_err.text);
+        failed = rp_fail_as(err, &unlock_err);
     if (failed == 0 && !atomic_load(r->stop))
         r->next_ms = day_scheduled(now_ms, r->config->retention.schedule_minute) + DAY_MS;
     if (held && r->next_ms > now_ms + HELD_AGAIN_MS)

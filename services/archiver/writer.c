@@ -128,10 +128,8 @@ void writer_drop(struct writer *w)
 int writer_take(struct writer *w, struct parts *parts, struct rp_error *err)
 {
     writer_drop(w);
-    if (w->failed != 0) {
-        *err = w->err;
-        return -1;
-    }
+    if (w->failed != 0)
+        return rp_fail_as(err, &w->err);
     for (size_t i = 0; i < w->parts.n; i++) {
         const struct store_claim *claim = &w->parts.items[i].claim;
         struct part *part = parts_find(parts, claim->partition);

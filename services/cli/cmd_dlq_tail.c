@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "archive_json.h"
+#include "array.h"
 #include "clock.h"
 #include "dlq.h"
 #include "progress.h"
@@ -31,14 +32,10 @@ static int compare(const void *a, const void *b)
 
 static bool add_seen(struct tail *t, int64_t id)
 {
-    if (t->n == t->room) {
-        size_t room = t->room == 0 ? 1024 : 2 * t->room;
-        int64_t *seen = realloc(t->seen, room * sizeof *seen);
-        if (seen == NULL)
-            return false;
-        t->seen = seen;
-        t->room = room;
-    }
+    int64_t *seen = rp_array_grow(t->seen, t->n, &t->room, sizeof *seen);
+    if (seen == NULL)
+        return false;
+    t->seen = seen;
     t->seen[t->n++] = id;
     return true;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "inquiry.h"
 #include "kafka.h"
 #include "log.h"
@@ -77,14 +78,10 @@ static int add(struct arrivals *a, const struct arriving *item, struct rp_error 
 {
     size_t place = place_of(a, item->partition);
     a->epoch++;
-    if (place == a->cap) {
-        size_t cap = 2 * a->cap + 8;
-        struct arriving *grown = realloc(a->items, cap * sizeof *grown);
-        if (grown == NULL)
-            return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for %zu partitions", cap);
-        a->items = grown;
-        a->cap = cap;
-    }
+    struct arriving *grown = rp_array_grow(a->items, place, &a->cap, sizeof *grown);
+    if (grown == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a partition");
+    a->items = grown;
     a->n += place == a->n;
     a->items[place] = *item;
     return 0;

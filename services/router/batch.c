@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "array.h"
 #include "clock.h"
 
 void batch_clear(struct batch *b)
@@ -36,14 +37,10 @@ int batch_reach(struct batch *b, int32_t partition, int64_t offset, struct rp_er
         known->next = offset < known->next ? offset : known->next;
         return 0;
     }
-    if (b->n_spans == b->cap_spans) {
-        size_t cap = b->cap_spans == 0 ? 16 : 2 * b->cap_spans;
-        struct batch_span *spans = realloc(b->spans, cap * sizeof *spans);
-        if (spans == NULL)
-            return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for %zu partitions", cap);
-        b->spans = spans;
-        b->cap_spans = cap;
-    }
+    struct batch_span *spans = rp_array_grow(b->spans, b->n_spans, &b->cap_spans, sizeof *spans);
+    if (spans == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a partition");
+    b->spans = spans;
     b->spans[b->n_spans++] = (struct batch_span){partition, offset, offset};
     return 0;
 }

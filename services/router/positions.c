@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "array.h"
+
 #define NONE INT64_MIN /* before any offset, and not the one before the first */
 
 static struct position *find(const struct positions *p, int32_t partition)
@@ -18,16 +20,12 @@ static struct position *find_or_add(struct positions *p, int32_t partition, stru
     struct position *known = find(p, partition);
     if (known != NULL)
         return known;
-    if (p->n == p->cap) {
-        size_t cap = p->cap == 0 ? 16 : 2 * p->cap;
-        struct position *items = reallocarray(p->items, cap, sizeof *items);
-        if (items == NULL) {
-            (void)rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for %zu partitions", cap);
-            return NULL;
-        }
-        p->items = items;
-        p->cap = cap;
+    struct position *items = rp_array_grow(p->items, p->n, &p->cap, sizeof *items);
+    if (items == NULL) {
+        (void)rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a partition");
+        return NULL;
     }
+    p->items = items;
     p->items[p->n] =
         (struct position){.partition = partition, .epoch = INT32_MAX, .repeated = NONE};
     return &p->items[p->n++];

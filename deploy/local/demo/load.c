@@ -182,10 +182,8 @@ static int measure(struct load *l, bool *whole, struct rp_error *err)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no thread for the sender");
     receive_all(l);
     (void)pthread_join(l->sender, NULL);
-    if (l->send_error.code != RP_OK) {
-        *err = l->send_error;
-        return -1;
-    }
+    if (l->send_error.code != RP_OK)
+        return rp_fail_as(err, &l->send_error);
     print_result(l);
     *whole = atomic_load(&l->sent) == l->total && l->received == l->total && l->doubled == 0 &&
              l->lateness.early == 0;

@@ -45,6 +45,9 @@ struct rp_error {
 int rp_fail(struct rp_error *err, enum rp_error_code code, enum rp_error_class cls, const char *fmt,
             ...) RP_PRINTF(4, 5);
 
+/* Copies `why` to `err`, which may be NULL, and returns -1. */
+int rp_fail_as(struct rp_error *err, const struct rp_error *why);
+
 /* Puts "context: " in front of the text. Keeps code and class; returns -1. */
 int rp_fail_in(struct rp_error *err, const char *fmt, ...) RP_PRINTF(2, 3);
 
