@@ -374,7 +374,8 @@ static bool flag_value(struct parser *p, struct rp_filter_node *term, const char
 
 static bool flag_values(struct parser *p, struct rp_filter_node *term, const char *text)
 {
-    bool list = term->op == RP_OP_EQ && rp_filter_fields[term->field].kind != RP_FILTER_TEXT;
+    enum rp_filter_kind kind = rp_filter_fields[term->field].kind;
+    bool list = term->op == RP_OP_EQ && kind != RP_FILTER_TEXT && kind != RP_FILTER_BOOL;
     size_t commas = 0;
     for (const char *c = text; list && (c = strchr(c, ',')) != NULL; c++)
         commas++;

@@ -82,7 +82,7 @@ static int word_of(const char *text, const char *name(int), int n, const char **
     }
     (void)rp_suggestion_hint(&s, hint);
     (void)rp_fail(err, RP_E_INVALID, RP_POISON, "there is no '%.40s'%s; there is", text, hint);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; err != NULL && i < n; i++) {
         size_t len = strlen(err->text);
         (void)snprintf(err->text + len, sizeof err->text - len, "%s %s", i == 0 ? "" : ",",
                        name(i));

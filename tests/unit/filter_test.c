@@ -129,6 +129,9 @@ static void a_flag_s_operator_must_fit(void **state)
     }
     assert_int_equal(rp_filter_flag(f, "nonsense", "x", &err), -1);
     assert_string_equal(err.text, "there is no field 'nonsense'");
+    assert_int_equal(rp_filter_flag(f, "came-back", "true,false", &err), -1);
+    assert_int_equal(rp_filter_flag(f, "status", "deed", NULL), -1);
+    assert_string_equal(err.text, "'true,false' is no truth: true and false are");
     assert_true(rp_filter_is_empty(f));
     rp_filter_free(f);
     reads(flag("came-back", "false"), "came_back = false");
@@ -397,6 +400,27 @@ static void what_the_states_alone_can_answer_is_asked_of_them(void **state)
     }
 }
 
+static void what_a_flag_says_reads_back(void **state)
+{
+    (void)state;
+    static const char *const values[] = {
+        "",           "a,b",       "!=a,none",        "none,none", "true", "false", "true,false",
+        "!=true",     "dead,dead", "exhausted,other", "2h,3d",     ">2h",  "1,2",   "<=1",
+        "abcd,12345", "~a,b",
+    };
+    struct rp_error err;
+    for (int i = 0; i < RP_N_FIELDS; i++)
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            struct rp_filter *f = new_filter();
+            if (rp_filter_flag(f, rp_filter_fields[i].name, values[k], &err) == 0) {
+                char *text = text_of(f);
+                reads(where(text), text);
+                free(text);
+            }
+            rp_filter_free(f);
+        }
+}
+
 static struct rp_rng rng;
 
 static size_t below(size_t n)
@@ -517,6 +541,7 @@ int main(void)
         cmocka_unit_test(of_several_bounds_the_narrowest_holds),
         cmocka_unit_test(the_range_is_cut_at_whole_hours),
         cmocka_unit_test(what_the_states_alone_can_answer_is_asked_of_them),
+        cmocka_unit_test(what_a_flag_says_reads_back),
         cmocka_unit_test(the_canonical_text_reads_back_to_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
