@@ -5,12 +5,36 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <wordexp.h>
 #include <cmocka.h>
 
+#include "file_fixture.h"
+
 char printed[1 << 17];
+bool terminal;
+static char config[] = "/tmp/reprise-commands-XXXXXX";
+
+int __wrap_isatty(int fd);
+int __wrap_isatty(int fd)
+{
+    (void)fd;
+    return terminal;
+}
+
+static void remove_config(void)
+{
+    (void)unlink(config);
+}
+
+void cli_configure(const char *text)
+{
+    file_make(config, text, strlen(text));
+    assert_int_equal(atexit(remove_config), 0);
+    assert_int_equal(setenv("REPRISE_CONFIG", config, 1), 0);
+}
 
 static void redirect(FILE *to, int saved[2])
 {

@@ -10,6 +10,12 @@ extern char printed[1 << 17];
 /* Runs "reprise <words>", which are split and quoted as a shell has it; returns the exit code. */
 int cli_run(const struct cli_command *const *commands, const char *words);
 
+/* Writes a configuration that REPRISE_CONFIG names from here on; it goes with the program. */
+void cli_configure(const char *text);
+
+/* What isatty says, where a test wraps it. */
+extern bool terminal;
+
 /* Fails unless `part` was printed. */
 void assert_printed(const char *part);
 

@@ -160,19 +160,13 @@ static void what_is_done_is_done_whole_or_not_at_all(void **state)
 
 int main(void)
 {
-    char path[] = "/tmp/reprise-commands-XXXXXX";
-    static const char text[] = "targets: {allow: [a]}\n"
-                               "postgres: {dsn: \"host=nowhere\"}\n"
-                               "policies: {a: {target: a, retry: {max_attempts: 3}}}\n";
-    file_make(path, text, sizeof text - 1);
-    if (setenv("REPRISE_CONFIG", path, 1) != 0)
-        return 2;
+    cli_configure("targets: {allow: [a]}\n"
+                  "postgres: {dsn: \"host=nowhere\"}\n"
+                  "policies: {a: {target: a, retry: {max_attempts: 3}}}\n");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policies_are_explained_or_not),
         cmocka_unit_test(the_archive_answers_or_not),
         cmocka_unit_test(what_is_done_is_done_whole_or_not_at_all),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    (void)unlink(path);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

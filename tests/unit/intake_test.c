@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "clock_fixture.h"
 #include "intake.h"
 #include "mock_fixture.h"
 
@@ -16,14 +17,6 @@
 #define WAIT_MS    1000 /* the intake's */
 /* A record that is not held up comes within the first few. */
 #define POLLS_FOR_NOTHING 20
-
-int64_t __wrap_rp_mono_ms(void);
-static int64_t now_mono_ms = 1;
-
-int64_t __wrap_rp_mono_ms(void)
-{
-    return now_mono_ms;
-}
 
 static struct mock mock;
 static struct rp_config *config;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "clock.h"
+#include "clock_fixture.h"
 #include "db.h"
 #include "jobs.h"
 #include "log.h"
@@ -21,23 +21,6 @@
 #define ABANDONED 0 /* its runner may be alive */
 #define SETTLED   1 /* it is only to be marked */
 #define TELL_MS   30000
-
-/* Time passes while the thread that looks for jobs sleeps. */
-static atomic_llong now_ms;
-int64_t __wrap_rp_mono_ms(void);
-int __wrap_usleep(useconds_t us);
-
-int64_t __wrap_rp_mono_ms(void)
-{
-    return now_ms;
-}
-
-int __wrap_usleep(useconds_t us)
-{
-    atomic_fetch_add(&now_ms, us / 1000);
-    (void)sched_yield();
-    return 0;
-}
 
 /* How often something was said. */
 static const char *const events[] = {
@@ -86,7 +69,7 @@ int __wrap_rp_db_open(const char *dsn, const char *name, int64_t timeout_ms, str
     (void)timeout_ms;
     if (atomic_fetch_add(&opens, 1) == 0)
         return rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE, "away");
-    opened_ms = now_ms;
+    opened_ms = now_mono_ms;
     *out = (struct rp_db *)(void *)&connection;
     return 0;
 }
@@ -129,7 +112,7 @@ int __wrap_rp_replay_run(const struct rp_replay_run *r, const char *job,
     const struct rp_replay_progress goes = {.job = job, .what = "sending"};
     int i = job[0] - '0';
     if (i == ABANDONED)
-        taken_ms = now_ms;
+        taken_ms = now_mono_ms;
     atomic_fetch_add(&began[i], 1);
     do {
         r->progress(r->opaque, &waits);
@@ -171,8 +154,8 @@ static void so_many_replays_run_at_once_and_each_once(void **state)
     assert_int_equal(times("replay-not-begun"),
                      1);                        /* what somebody else was faster with is no news */
     assert_int_equal(times("replay-waits"), N); /* the same trouble is told once */
-    assert_true(times("replay-waits-its-turn") <= now_ms / TELL_MS + 1);
-    assert_true(times("replay-goes") <= N * (now_ms / TELL_MS));
+    assert_true(times("replay-waits-its-turn") <= now_mono_ms / TELL_MS + 1);
+    assert_true(times("replay-goes") <= N * (now_mono_ms / TELL_MS));
     jobs_stop(NULL);
 }
 

@@ -11,34 +11,11 @@
 #include <cmocka.h>
 
 #include "cli_fixture.h"
-#include "clock.h"
+#include "clock_fixture.h"
 #include "file_fixture.h"
 #include "pg_fixture.h"
-#include "replay_message.h"
 #include "replay_run.h"
-
-static int64_t now_mono_ms;
-static bool terminal;
-
-int64_t __wrap_rp_mono_ms(void);
-int64_t __wrap_rp_mono_ms(void)
-{
-    return now_mono_ms;
-}
-
-int __wrap_usleep(useconds_t us);
-int __wrap_usleep(useconds_t us)
-{
-    now_mono_ms += us / 1000;
-    return 0;
-}
-
-int __wrap_isatty(int fd);
-int __wrap_isatty(int fd)
-{
-    (void)fd;
-    return terminal;
-}
+#include "target_fixture.h"
 
 /* What the job's run comes to, and what it tells on its way, each a second after the other. */
 static struct {
@@ -62,24 +39,6 @@ int __wrap_rp_replay_run(const struct rp_replay_run *r, const char *job,
     *out = played.result;
     *err = played.err;
     return played.rc;
-}
-
-static const char *target_refused;
-static int target_rc;
-
-int __wrap_rp_replay_judge_target(struct rp_replay_maker *m, struct rp_bytes task_type,
-                                  struct rp_bytes target, const char *override,
-                                  const char **refused, struct rp_error *err);
-int __wrap_rp_replay_judge_target(struct rp_replay_maker *m, struct rp_bytes task_type,
-                                  struct rp_bytes target, const char *override,
-                                  const char **refused, struct rp_error *err)
-{
-    (void)m;
-    (void)task_type;
-    (void)target;
-    (void) override;
-    *refused = target_refused;
-    return target_rc == 0 ? 0 : rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "the brokers are away");
 }
 
 static int run(const char *words, const struct pg_answer *answers)
@@ -524,96 +483,11 @@ static void what_cannot_be_edited_is_said(void **state)
     }
 }
 
-#define EVENTS "SELECT to_char(at, 'YYYY-MM-DD HH24:MI:SS.MS'), what FROM ("
-#define SHOWN                                                                                      \
-    "reason|status|task_type|attempt|attempts|category|target|job|came_back_when|came_of_it|"      \
-    "replays|replay_of|status_when|id|task_id|group_hex|failed_ms|decided_ms|error_class|causes|"  \
-    "policy|replay_job"
-#define REST "7|t|00ab|1000|1000|TimeoutError|[[\"E\", \"m\"]]|p|j-0"
-
-static void a_dead_letter_s_story_is_told(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *row, *says;
-    } cases[] = {
-        {"EXHAUSTED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" REST,
-         "today         policy p decides the same: "},
-        {"EXHAUSTED|dead|p|2|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" REST, "decides the same: "},
-        {"EXHAUSTED|dead|p|1|1|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" REST,
-         "today         policy p would retry it, "},
-        {"EXHAUSTED|dead|q|2|2|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" REST,
-         "today         policy q would give it a last try by b\n"},
-        {"DEADLINE_EXCEEDED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" REST,
-         "today         policy p would make it EXHAUSTED: "},
-        {"NON_RETRYABLE|dead|p|3|3|BUSY|a|NULL|NULL|NULL|0|NULL|NULL|" REST,
-         "the error is of category TIMEOUT today, and was BUSY\n"},
-        {"EXHAUSTED|dead|p|0|0|NULL|a|NULL|NULL|NULL|0|NULL|NULL|" REST,
-         "decided by    policy p, category not known\n"},
-        {"EXHAUSTED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" REST,
-         "2026-11-21  execution 1 failed\\x1b[2J\n"},
-        {"NO_TARGET|dead|p|3|3|TIMEOUT|NULL|NULL|NULL|NULL|0|NULL|NULL|" REST,
-         "target        the policy's: is there\n"},
-        {"NEVER_HEARD_OF|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" REST,
-         "reason        NEVER_HEARD_OF: \n"},
-        {"OVERSIZED|replaying|p|3|3|TIMEOUT|a|j-1|NULL|NULL|0|NULL|NULL|" REST,
-         "a replay has it: reprise replay show j-1\n"},
-        {"OVERSIZED|replayed|p|3|3|TIMEOUT|a|j-1|NULL|NULL|1|NULL|then|" REST,
-         "status        replayed since then, by replay j-1\n  replayed      1 time\n"},
-        {"OVERSIZED|replayed|p|3|3|TIMEOUT|a|j-1|NULL|NULL|2|NULL|then|" REST,
-         "once more     reprise dlq replay --id 7 --status replayed --reason WHY\n"},
-        {"OVERSIZED|replayed|p|3|3|TIMEOUT|a|j-1|now|NULL|2|NULL|then|" REST,
-         "came back     dead again, now\n"},
-        {"OVERSIZED|replayed|p|3|3|TIMEOUT|a|j-1|now|9|2|NULL|then|" REST,
-         "came back     dead again, now: dead letter 9\n"},
-        {"OVERSIZED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|3|NULL|" REST,
-         "comes from    dead letter 3, sent again by replay j-0\n"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct pg_answer answers[] = {
-            {EVENTS, "at|what", "2026-11-21|execution 1 failed\x1b[2J"},
-            {"archive AS d", SHOWN, cases[i].row},
-            {0}};
-        assert_int_equal(run("dlq show 7", answers), CLI_OK);
-        assert_printed(cases[i].says);
-        assert_int_equal(pg_statements("INSERT"), 0);
-    }
-}
-
-static void what_cannot_be_asked_is_left_out_of_the_story(void **state)
-{
-    (void)state;
-    static const struct pg_answer answers[] = {
-        {"archive AS d", SHOWN, "EXHAUSTED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" REST},
-        {0}};
-    bool told = false;
-    for (int n = 1, code = CLI_FAILED; !told && n < 10; n++) {
-        pg_begin(answers);
-        pg_fail_at(n, 1, "57014");
-        code = cli_run(cli_commands, "dlq show 7");
-        told = strstr(printed, "(cannot be asked: PostgreSQL") != NULL;
-        assert_int_equal(code, told ? CLI_OK : CLI_FAILED);
-    }
-    assert_true(told);
-    target_refused = "no such topic";
-    assert_int_equal(run("dlq show 7", answers), CLI_OK);
-    assert_printed("target        a: no such topic\n");
-    target_rc = -1;
-    assert_int_equal(run("dlq show 7", answers), CLI_OK);
-    assert_printed("target        a; whether it takes it is not known: the brokers are away\n");
-}
-
 int main(void)
 {
-    char path[] = "/tmp/reprise-commands-XXXXXX";
-    static const char text[] = "kafka: {bootstrap.servers: \"127.0.0.1:1\"}\n"
-                               "targets: {allow: [a, b]}\n"
-                               "postgres: {dsn: \"host=nowhere\"}\n"
-                               "policies: {p: {target: a, max_attempts: 3},\n"
-                               "           q: {target: a, fallback: b, max_attempts: 2}}\n";
-    file_make(path, text, sizeof text - 1);
-    if (setenv("REPRISE_CONFIG", path, 1) != 0)
-        return 2;
+    cli_configure("kafka: {bootstrap.servers: \"127.0.0.1:1\"}\n"
+                  "targets: {allow: [a]}\n"
+                  "postgres: {dsn: \"host=nowhere\"}\n");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(how_a_replay_ended_is_said, calm),
         cmocka_unit_test_setup(a_replay_that_cannot_be_taken_up_says_why, calm),
@@ -630,10 +504,6 @@ int main(void)
         cmocka_unit_test_setup(a_task_is_changed_in_an_editor, calm),
         cmocka_unit_test_setup(what_cannot_be_read_may_be_edited_again, calm),
         cmocka_unit_test_setup(what_cannot_be_edited_is_said, calm),
-        cmocka_unit_test_setup(a_dead_letter_s_story_is_told, calm),
-        cmocka_unit_test_setup(what_cannot_be_asked_is_left_out_of_the_story, calm),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    (void)unlink(path);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

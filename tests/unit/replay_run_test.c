@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "clock_fixture.h"
 #include "log.h"
 #include "pg_fixture.h"
 #include "replay_pulse.h"
@@ -24,22 +25,12 @@
 #define LET_GO     (IS(RP_REPLAY_LET_GO) | IS(RP_REPLAY_LEFT))
 #define ASKS_STATE ", state FROM replay_job"
 
-int64_t __wrap_rp_mono_ms(void);
-int __wrap_usleep(useconds_t us);
-static int64_t mono_ms;
 static atomic_bool stop;
 
-int64_t __wrap_rp_mono_ms(void)
+/* Who waits for ever is stopped. */
+static void stop_waiting(void)
 {
-    return mono_ms;
-}
-
-int __wrap_usleep(useconds_t us)
-{
-    mono_ms += us / 1000;
-    if (mono_ms > LONG_MS)
-        atomic_store(&stop, true); /* who waits for ever is stopped */
-    return 0;
+    atomic_store(&stop, true);
 }
 
 int __wrap_rp_replay_pulse_start(const char *dsn, const struct rp_replay_job *job,
@@ -166,7 +157,8 @@ static int run_once(const struct course *c, struct rp_error *err)
     *err = (struct rp_error){0};
     news = c->news;
     out_to = 0;
-    mono_ms = 1000;
+    now_mono_ms = 1000;
+    clock_call(LONG_MS, stop_waiting);
     stop_on_first = c->stop;
     atomic_store(&stop, false);
     return rp_replay_run(&r, JOB, &result, err);
@@ -370,14 +362,14 @@ static void what_cannot_be_settled_in_time_is_left(void **state)
     (void)state;
     pg_begin(running);
     assert_int_equal(run_once(&settling, &err), 0); /* without news */
-    assert_in_range(mono_ms, TO_SETTLE, 2 * TO_SETTLE);
+    assert_in_range(now_mono_ms, TO_SETTLE, 2 * TO_SETTLE);
     assert_int_equal(result.end, RP_REPLAY_LET_GO);
     assert_true(result.unmarked);
     assert_string_equal(err.text, "PostgreSQL does not say what is wished");
     pg_begin(running);
     pg_fail_at(5, 1000, "57014"); /* all that follows the claim */
     assert_int_equal(run_once(&settling, &err), 0);
-    assert_in_range(mono_ms, TO_SETTLE, 2 * TO_SETTLE);
+    assert_in_range(now_mono_ms, TO_SETTLE, 2 * TO_SETTLE);
     assert_true(result.unmarked);
     assert_non_null(strstr(err.text, "(57014)"));
 }

@@ -11,13 +11,12 @@
 
 #include <librdkafka/rdkafka.h>
 
-#include "clock.h"
+#include "clock_fixture.h"
 #include "config_fixture.h"
 #include "topic_admin.h"
 
 static struct rp_config *config;
 static struct topic_admin *admin;
-static int64_t now_mono_ms;
 static char something; /* only its address is used */
 
 static struct {
@@ -30,17 +29,6 @@ static struct {
 #define FAKE(type, name, args)                                                                     \
     type __wrap_##name args;                                                                       \
     type __wrap_##name args
-
-FAKE(int64_t, rp_mono_ms, (void))
-{
-    return now_mono_ms;
-}
-
-FAKE(int, usleep, (useconds_t us))
-{
-    now_mono_ms += us / 1000;
-    return 0;
-}
 
 FAKE(rd_kafka_resp_err_t, rd_kafka_metadata,
      (rd_kafka_t * rk, int all, rd_kafka_topic_t *only, const struct rd_kafka_metadata **out,

@@ -5,16 +5,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "cli_fixture.h"
-#include "clock.h"
-#include "file_fixture.h"
+#include "clock_fixture.h"
 #include "strays.h"
 #include "topic_admin.h"
 
@@ -45,21 +41,6 @@ static struct {
     bool leaderless, strays, created;
     int calls, refused_at;
 } cluster;
-static int64_t now_mono_ms;
-
-int64_t __wrap_rp_mono_ms(void);
-int64_t __wrap_rp_mono_ms(void)
-{
-    return now_mono_ms;
-}
-
-int __wrap_nanosleep(const struct timespec *wish, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *wish, struct timespec *left)
-{
-    (void)left;
-    now_mono_ms += wish->tv_nsec / 1000000;
-    return 0;
-}
 
 static int answer(const char *asked, struct rp_error *err)
 {
@@ -352,15 +333,11 @@ static void what_is_no_fault_is_noted(void **state)
 
 int main(void)
 {
-    char path[] = "/tmp/reprise-topics-XXXXXX";
-    static const char text[] = "kafka: {bootstrap.servers: \"127.0.0.1:1\"}\n"
-                               "tiers: [1s]\n"
-                               "targets: {allow: [\"*\"]}\n"
-                               "postgres: {dsn: \"host=nowhere\"}\n"
-                               "policies: {a: {target: first, fallback: last, max_attempts: 3}}\n";
-    file_make(path, text, sizeof text - 1);
-    if (setenv("REPRISE_CONFIG", path, 1) != 0)
-        return 2;
+    cli_configure("kafka: {bootstrap.servers: \"127.0.0.1:1\"}\n"
+                  "tiers: [1s]\n"
+                  "targets: {allow: [\"*\"]}\n"
+                  "postgres: {dsn: \"host=nowhere\"}\n"
+                  "policies: {a: {target: first, fallback: last, max_attempts: 3}}\n");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_cluster_that_is_as_it_must_be_has_no_fault, calm),
         cmocka_unit_test_setup(what_is_missing_is_created, calm),
@@ -371,7 +348,5 @@ int main(void)
         cmocka_unit_test_setup(topics_without_leaders_are_waited_for, calm),
         cmocka_unit_test_setup(what_is_no_fault_is_noted, calm),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    (void)unlink(path);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "clock_fixture.h"
 #include "log.h"
 #include "trim.h"
 
@@ -15,10 +16,8 @@
 static rd_kafka_resp_err_t failed, part_failed;
 static rd_kafka_topic_partition_list_t *parts;
 static int requests, reported;
-static int64_t now_ms;
 static bool answered;
 
-int64_t __wrap_rp_mono_ms(void);
 void __wrap_rp_log_fields(enum rp_log_level level, const char *event,
                           const struct rp_field *fields);
 void __wrap_rd_kafka_DeleteRecords(rd_kafka_t *rk, rd_kafka_DeleteRecords_t **requested, size_t n,
@@ -31,11 +30,6 @@ __wrap_rd_kafka_event_DeleteRecords_result(rd_kafka_event_t *event);
 const rd_kafka_topic_partition_list_t *
 __wrap_rd_kafka_DeleteRecords_result_offsets(const rd_kafka_DeleteRecords_result_t *result);
 void __wrap_rd_kafka_event_destroy(rd_kafka_event_t *event);
-
-int64_t __wrap_rp_mono_ms(void)
-{
-    return now_ms;
-}
 
 void __wrap_rp_log_fields(enum rp_log_level level, const char *event, const struct rp_field *fields)
 {
@@ -110,7 +104,7 @@ static int set_up(void **state)
         rd_kafka_topic_partition_list_add(parts, "tier", i)->offset = 7;
     failed = part_failed = RD_KAFKA_RESP_ERR_NO_ERROR;
     requests = reported = 0;
-    now_ms = 100000;
+    now_mono_ms = 100000;
     answered = false;
     return client == NULL ? -1 : trimmer_new(client, &trimmer, &err);
 }
@@ -130,15 +124,15 @@ static int64_t wait_after_answer(void)
 {
     assert_true(trimmer_is_due(trimmer));
     trimmer_start(trimmer, parts);
-    now_ms += 1000000;
+    now_mono_ms += 1000000;
     assert_false(trimmer_is_due(trimmer)); /* one is under way */
-    int64_t from_ms = now_ms;
+    int64_t from_mono_ms = now_mono_ms;
     answered = true;
     while (!trimmer_is_due(trimmer))
-        now_ms += 1000;
+        now_mono_ms += 1000;
     answered = false;
     assert_int_equal(requests, 1);
-    return now_ms - from_ms;
+    return now_mono_ms - from_mono_ms;
 }
 
 static void what_is_settled_is_trimmed_every_5_s(void **state)
@@ -170,7 +164,7 @@ static void nothing_to_trim_asks_nobody(void **state)
     rd_kafka_topic_partition_list_t *none = rd_kafka_topic_partition_list_new(0);
     trimmer_start(trimmer, none);
     assert_false(trimmer_is_due(trimmer));
-    now_ms += 5000;
+    now_mono_ms += 5000;
     assert_true(trimmer_is_due(trimmer));
     assert_int_equal(requests, 0);
     rd_kafka_topic_partition_list_destroy(none);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "target_fixture.h"
+
+#include "replay_message.h"
+
+const char *target_refused;
+int target_rc;
+
+int __wrap_rp_replay_judge_target(struct rp_replay_maker *m, struct rp_bytes task_type,
+                                  struct rp_bytes target, const char *override,
+                                  const char **refused, struct rp_error *err);
+int __wrap_rp_replay_judge_target(struct rp_replay_maker *m, struct rp_bytes task_type,
+                                  struct rp_bytes target, const char *override,
+                                  const char **refused, struct rp_error *err)
+{
+    (void)m;
+    (void)task_type;
+    (void)target;
+    (void) override;
+    *refused = target_refused;
+    return target_rc == 0 ? 0 : rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "the brokers are away");
+}
