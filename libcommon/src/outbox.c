@@ -92,7 +92,7 @@ static void copy_name(char out[RP_OUTBOX_NAME], struct rp_bytes topic)
 bool rp_outbox_full(const struct rp_outbox *o)
 {
     return o->alone || o->n == o->most ||
-           (o->n >= o->most / 2 && rp_publisher_fills_request(o->publisher)) ||
+           (o->n > 0 && o->n >= o->most / 2 && rp_publisher_fills_request(o->publisher)) ||
            rp_publisher_waited_ms(o->publisher) >= PATIENCE_MS;
 }
 
@@ -100,7 +100,7 @@ int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, in
                    struct rp_outgoing *out, struct rp_error *err)
 {
     assert(o->n < o->most && !o->alone);
-    if (rp_publisher_begin(o->publisher, err) != 0)
+    if (rp_publisher_begin(o->publisher, o->at_once, err) != 0)
         return -1;
     struct rp_outbox_item *item = &o->items[o->n];
     item->topic = topic;
@@ -120,7 +120,7 @@ int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, in
 static void end_batch(struct rp_outbox *o)
 {
     o->n = 0;
-    o->alone = false;
+    o->alone = o->at_once = false;
 }
 
 void rp_outbox_done(struct rp_outbox *o)
@@ -130,7 +130,9 @@ void rp_outbox_done(struct rp_outbox *o)
         rp_lessons_forget(&o->lessons, item->topic, item->partition, item->offset);
         rp_sent_forget(&o->sent, item->topic, item->partition, item->offset);
     }
+    bool full = rp_outbox_full(o) && !o->alone;
     end_batch(o);
+    o->at_once = full;
     o->backoff_ms = 0;
 }
 

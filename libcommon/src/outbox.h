@@ -32,7 +32,8 @@ struct rp_outbox {
     struct rp_sent sent;
     struct rp_outbox_item *items; /* of the batch, by their tag */
     size_t n, most;
-    bool alone;         /* the batch is closed: its one record goes by itself */
+    bool alone;   /* the batch is closed: its one record goes by itself */
+    bool at_once; /* how its records go out (publisher.h): the last batch was full, this may be */
     int64_t backoff_ms; /* 0: the last batch went out */
     bool learned;       /* the last failure says what to do otherwise, so that is tried at once */
     bool failed;        /* `failure` ends the worker */

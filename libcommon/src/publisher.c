@@ -190,7 +190,7 @@ int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
     return p->rk != NULL ? 0 : make_producers(p, err);
 }
 
-int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
+int rp_publisher_begin(struct rp_publisher *p, bool at_once, struct rp_error *err)
 {
     if (p->in_batch)
         return 0;
@@ -214,9 +214,9 @@ int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
     p->in_batch = true;
     /* While the coordinator adds the offsets to the transaction, or still ends the one before the
      * last, it refuses partitions. librdkafka then tries to add them again after 20 ms, but offsets
-     * after retry.backoff.ms: so records wait here until the offsets have opened the transaction.
-     */
-    p->holding = p->transactional;
+     * after retry.backoff.ms: so records wait here until the offsets have opened the transaction,
+     * unless they are so many that it pays all the same. */
+    p->holding = p->transactional && !at_once;
     return 0;
 }
 
@@ -289,6 +289,26 @@ static int take_turn(struct rp_publisher *p, const struct rp_outgoing *record, i
     return 0;
 }
 
+/* From the deliveries that failed: POISON where a record is to blame for one. */
+static void tell_failure(const struct rp_publisher *p, struct rp_error *err)
+{
+    (void)rp_kafka_fail(err, p->failures[0].code, "delivery");
+    size_t n = p->n_failures < MAX_FAILURES ? p->n_failures : MAX_FAILURES;
+    for (size_t i = 0; i < n && err->cls != RP_POISON; i++)
+        (void)rp_kafka_fail(err, p->failures[i].code, "delivery");
+    if (err->cls == RP_FATAL)
+        err->cls = RP_RETRIABLE; /* the producer is made anew */
+}
+
+/* A record that went out before this one has failed the transaction: that one is to blame. */
+static bool has_failed_before(struct rp_publisher *p, rd_kafka_resp_err_t code)
+{
+    if (!p->transactional || code != RD_KAFKA_RESP_ERR__STATE)
+        return false;
+    await_acknowledgements(p);
+    return p->n_failures > 0;
+}
+
 /* Takes `headers`. */
 static int send_now(struct rp_publisher *p, const struct rp_outgoing *record,
                     rd_kafka_headers_t *headers, int copy, struct rp_error *err)
@@ -306,6 +326,10 @@ static int send_now(struct rp_publisher *p, const struct rp_outgoing *record,
         return 0;
     }
     rd_kafka_headers_destroy(headers); /* taken only on success */
+    if (has_failed_before(p, code)) {
+        tell_failure(p, err);
+        return -1;
+    }
     if (!p->transactional)
         await_acknowledgements(p); /* what can still go out need not go twice */
     note_failure(p, record->tag, code);
@@ -353,19 +377,12 @@ int64_t rp_publisher_waited_ms(const struct rp_publisher *p)
 
 bool rp_publisher_fills_request(const struct rp_publisher *p)
 {
-    return p->in_batch && p->records > 0 &&
-           p->bytes + p->bytes / (int64_t)p->records > p->batch_bytes;
+    return p->records > 0 && p->bytes + p->bytes / (int64_t)p->records > p->batch_bytes;
 }
 
-/* Fills `err` from the deliveries that failed: POISON where a record is to blame for one. */
 static enum rp_published fail_delivery(struct rp_publisher *p, struct rp_error *err)
 {
-    (void)rp_kafka_fail(err, p->failures[0].code, "delivery");
-    size_t n = p->n_failures < MAX_FAILURES ? p->n_failures : MAX_FAILURES;
-    for (size_t i = 0; i < n && err->cls != RP_POISON; i++)
-        (void)rp_kafka_fail(err, p->failures[i].code, "delivery");
-    if (err->cls == RP_FATAL)
-        err->cls = RP_RETRIABLE; /* the producer is made anew */
+    tell_failure(p, err);
     rp_publisher_abort(p);
     return RP_NOT_PUBLISHED;
 }
@@ -415,9 +432,11 @@ static enum rp_published send_offsets(struct rp_publisher *p,
     if (error == NULL)
         return send_held_or_abort(p, err);
     rp_held_drop(&p->held);
-    if (rp_publisher_wait(p, err) != RP_PUBLISHED) { /* a failed delivery says more */
+    if (rd_kafka_error_txn_requires_abort(error))
+        await_acknowledgements(p); /* they were purged, or have failed: that says more */
+    if (p->n_failures > 0) {
         rd_kafka_error_destroy(error);
-        return RP_NOT_PUBLISHED;
+        return fail_delivery(p, err);
     }
     (void)rp_kafka_fail_error(err, error, "send offsets");
     err->cls = RP_RETRIABLE;

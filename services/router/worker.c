@@ -19,6 +19,8 @@
 /* To linger must make no task late: a batch with one that is due so soon after it lingers less. */
 #define URGENT_MS        100
 #define URGENT_LINGER_MS 5
+/* And so does one whose transaction is open already, which holds up who reads what others send. */
+#define OPEN_LINGER_MS 20
 /* Between two failures to ask the registry: longer, and they belong to different outages. */
 #define SILENCE_GAP_MS 30000
 
@@ -89,7 +91,7 @@ static void fail_batch(struct router *r, bool unknown, const struct rp_error *er
 
 static enum rp_published publish_batch(struct router *r, struct rp_error *err)
 {
-    if (rp_publisher_begin(r->outbox.publisher, err) != 0)
+    if (rp_publisher_begin(r->outbox.publisher, false, err) != 0)
         return RP_NOT_PUBLISHED;
     rd_kafka_topic_partition_list_t *offsets =
         batch_offsets(&r->batch, r->config->topics.failed_tasks, false);
@@ -330,6 +332,8 @@ static int64_t linger_left_ms(const struct router *r)
     int64_t most = r->config->router.linger_ms;
     if (r->batch.urgent && most > URGENT_LINGER_MS)
         most = URGENT_LINGER_MS;
+    if (r->outbox.at_once && most > OPEN_LINGER_MS)
+        most = OPEN_LINGER_MS;
     return most - (rp_mono_ms() - r->batch.began_mono_ms);
 }
 

@@ -21,6 +21,7 @@ TIERS = [
 ]
 WORKERS = {"router": 2, "delayer": 2, "archiver": 2}
 MOST = 3  # processes of each service
+FEW = 3  # records in a batch of every other one: after a full one the next goes out otherwise (publisher.h)
 READY_S = 120
 DRAIN_S = 150
 
@@ -111,6 +112,8 @@ class Harness:
 
     def configure(self, service):
         section = {"listen": f"127.0.0.1:{service.port}"}
+        if service.number % 2 == 1:
+            section["batch"] = FEW
         if service.name == "delayer" and self.spill is not None:
             section["spill_dir"] = str(self.spill)
         self.pipeline.write_config(service.config, {service.name: section})

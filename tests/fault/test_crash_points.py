@@ -12,6 +12,7 @@ from crash_points import all_points
 from load import POLICIES, Load
 
 SERVICES = ("router", "delayer", "archiver")
+BATCHES = (1, 1000)  # always full, and never: after a full one the next goes out otherwise
 
 
 def fence(pipeline, service):
@@ -47,6 +48,8 @@ class Victim:
         number, name, nth = self.now
         if name.startswith(("init", "revoked", "rewind", "abort", "trim", "day", "assigned")):
             nth = 1  # seldom comes a second time
+        section = {"listen": f"127.0.0.1:{self.service.port}", "batch": self.rng.choice(BATCHES)}
+        self.pipeline.write_config(self.service.config, {self.service.name: section})
         self.service.start(REPRISE_CRASH_POINT=f"{number}:{nth}")
 
     def push(self, waited):

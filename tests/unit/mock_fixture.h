@@ -25,7 +25,7 @@ rd_kafka_t *mock_consumer(const struct mock *m, const char *group);
 void mock_assign(rd_kafka_t *consumer, const char *topic);
 /* How many requests of a kind, by the protocol's number, its brokers were sent since
  * rd_kafka_mock_start_request_tracking. */
-enum { MOCK_FETCH = 1, MOCK_LIST_OFFSETS = 2 };
+enum { MOCK_FETCH = 1, MOCK_LIST_OFFSETS = 2, MOCK_ADD_PARTITIONS = 24 };
 size_t mock_requests(const struct mock *m, int16_t api);
 /* Appends `n` records, and waits for that. */
 void mock_produce(const struct mock *m, const char *topic, int n);

@@ -81,7 +81,7 @@ static int tear_down(void **state)
 static enum rp_published publish(struct fixture *f, struct rp_error *err)
 {
     const struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = rp_str("a value")};
-    if (rp_publisher_begin(f->publisher, err) != 0)
+    if (rp_publisher_begin(f->publisher, false, err) != 0)
         return RP_NOT_PUBLISHED;
     if (rp_publisher_send(f->publisher, &record, err) != 0) {
         rp_publisher_abort(f->publisher);
@@ -287,7 +287,7 @@ static void begin_another(struct fixture *f)
     struct rp_error err;
     assert_publishes(f);
     track(f);
-    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
+    assert_int_equal(rp_publisher_begin(f->publisher, false, &err), 0);
 }
 
 static void send_one(struct fixture *f, size_t tag, size_t bytes)
@@ -331,6 +331,61 @@ static void the_records_of_a_transaction_wait_for_its_offsets(void **state)
     assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
     assert_int_equal(asked(f, ADD_PARTITIONS), 1);
     assert_int_equal(asked(f, PRODUCE), 1);
+}
+
+static void records_that_go_at_once_do_not_wait(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    assert_publishes(f);
+    track(f);
+    assert_int_equal(rp_publisher_begin(f->publisher, true, &err), 0);
+    send_one(f, 0, 10);
+    assert_true(opens(f));
+    add_offsets(f);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+    assert_int_equal(asked(f, PRODUCE), 1);
+}
+
+/* It fails while others are still being sent, which are then refused. */
+static void a_record_that_failed_is_named_not_the_next_one(void **state)
+{
+    struct fixture *f = *state;
+    const struct rp_outgoing next = {.topic = rp_str(TOPIC), .value = rp_str("a value"), .tag = 1};
+    struct rp_error err;
+    size_t n;
+    rd_kafka_mock_push_request_errors(f->mock.cluster, PRODUCE, 1,
+                                      RD_KAFKA_RESP_ERR_INVALID_RECORD);
+    assert_int_equal(rp_publisher_begin(f->publisher, true, &err), 0);
+    track(f);
+    send_one(f, 0, 10);
+    for (int i = 0; asked(f, PRODUCE) == 0 || rp_publisher_send(f->publisher, &next, &err) == 0;
+         i++) {
+        assert_in_range(i, 0, 1000);
+        (void)usleep(10000);
+    }
+    assert_int_equal(err.cls, RP_POISON);
+    const struct rp_failure_report *failures = rp_publisher_failures(f->publisher, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(failures[0].tag, 0);
+    rp_publisher_abort(f->publisher);
+}
+
+static void offsets_that_are_refused_say_why(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    rd_kafka_mock_push_request_errors(f->mock.cluster, TXN_OFFSETS, 1,
+                                      RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
+    assert_int_equal(rp_publisher_begin(f->publisher, true, &err), 0);
+    send_one(f, 0, 10);
+    rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
+    assert_int_equal(rp_publisher_group_offsets(f->publisher, GROUP, offsets, &err),
+                     RP_NOT_PUBLISHED);
+    rd_kafka_topic_partition_list_destroy(offsets);
+    assert_non_null(strstr(err.text, "send offsets"));
+    assert_int_equal(err.cls, RP_RETRIABLE);
+    assert_publishes(f);
 }
 
 static void more_than_a_request_does_not_wait(void **state)
@@ -406,7 +461,7 @@ static void use(struct fixture *f, const char *guarantee, const char *settings)
     rp_config_free(f->config);
     f->config = load_good(text);
     assert_int_equal(rp_publisher_new(f->config, "an-id", "0", &f->publisher, &err), 0);
-    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
+    assert_int_equal(rp_publisher_begin(f->publisher, false, &err), 0);
 }
 
 #define ONE_AT_A_TIME ", producer: {queue.buffering.max.messages: 1}"
@@ -562,6 +617,9 @@ int main(void)
         T(a_group_coordinator_that_was_away_is_found_again),
         T(the_records_of_a_transaction_wait_for_its_offsets),
         T(with_a_request_unanswered_it_is_the_producers_last),
+        T(records_that_go_at_once_do_not_wait),
+        T(a_record_that_failed_is_named_not_the_next_one),
+        T(offsets_that_are_refused_say_why),
         T(more_than_a_request_does_not_wait),
         T(a_record_that_cannot_be_sent_is_named_though_it_waited),
         T(what_waits_goes_with_its_batch),
