@@ -303,10 +303,16 @@ class Judge:
                 self.say("altered", key[0], f"the event of replay {job.job}")
 
     def readers(self):
-        """What a read_committed reader was given stays."""
+        """What a read_committed reader was given stays, and it is given everything."""
         there = {(d.topic, d.partition, d.offset) for d in self.history.deliveries}
         for place in sorted(self.history.seen - there):
             self.say("vanished", None, "a reader had {}-{}@{}".format(*place))
+        unread = collections.defaultdict(list)
+        for topic, partition, offset in there - self.history.seen:
+            unread[topic, partition].append(offset)
+        for (topic, partition), offsets in sorted(unread.items()):
+            say = f"{topic}-{partition}: {len(offsets)} were not read, the first {min(offsets)}"
+            self.say("unread", None, say)
 
 
 def differences(row, letter):

@@ -96,6 +96,7 @@ def replayed():
     h.events += [again(b"a", 2, 5), again(b"b", 3, 6)]
     h.letters += [letter(h.events[5], 2), letter(h.events[6], 3, attempts=3)]
     h.deliveries += [sent(b"b", 3, 3), sent(b"c", 4, 4)]
+    h.seen |= {("handler", 0, 3), ("handler", 0, 4)}
     h.rows += [row(l) for l in h.letters[2:]]
     h.archived_to[0] = 4
     h.replays = [
@@ -235,6 +236,10 @@ def vanish(h):
     h.seen.add(("handler", 0, 3))
 
 
+def withhold(h):
+    h.seen.remove(("handler", 0, 1))
+
+
 def never_end(h):
     lose_delivery(h)
     h.events.pop(1)
@@ -253,6 +258,7 @@ def never_end(h):
         (never_end, "end"), (wrong_reason, "end"),
         (lose_row, "archive"), (double_row, "archive"), (invent_row, "archive"),
         (change_row, "archive"), (set_archive_back, "archive"), (vanish, "vanished"),
+        (withhold, "unread"),
     ],
 )  # fmt: skip
 def test_a_fault_is_found(spoil, rule):
