@@ -13,6 +13,8 @@
 struct rp_consumer {
     rd_kafka_t *rk;
     struct rp_consumer_owner owner;
+    char *member;  /* the member id that its partitions came to; NULL before the first came */
+    bool outlived; /* some came to another one than it has now */
 };
 
 static void log_partitions(const char *event, const rd_kafka_topic_partition_list_t *parts)
@@ -47,9 +49,28 @@ static void log_failure(rd_kafka_error_t *error)
     rp_log(RP_LOG_ERROR, "rebalance-failed", rp_f_str("error", err.text));
 }
 
+static bool has_assignment(rd_kafka_t *rk)
+{
+    rd_kafka_topic_partition_list_t *parts = NULL;
+    bool some = rd_kafka_assignment(rk, &parts) == RD_KAFKA_RESP_ERR_NO_ERROR && parts->cnt > 0;
+    if (parts != NULL)
+        rd_kafka_topic_partition_list_destroy(parts);
+    return some;
+}
+
+static void note_member(struct rp_consumer *c)
+{
+    char *member = rd_kafka_memberid(c->rk);
+    bool same = member != NULL && c->member != NULL && strcmp(member, c->member) == 0;
+    c->outlived = has_assignment(c->rk) && (c->outlived || !same);
+    rd_kafka_mem_free(c->rk, c->member);
+    c->member = member;
+}
+
 static void assign(struct rp_consumer *c, rd_kafka_topic_partition_list_t *parts)
 {
     log_partitions("partition-assigned", parts);
+    note_member(c);
     c->owner.assigned(c->owner.opaque, parts);
     rp_kafka_hold(c->rk, parts);
     if (cooperative(c))
@@ -169,13 +190,45 @@ rd_kafka_t *rp_consumer_handle(struct rp_consumer *c)
     return c->rk;
 }
 
-static bool has_assignment(rd_kafka_t *rk)
+/* Not in the group, or in it as somebody else: an empty member id is between the two. */
+static int check_member(const struct rp_consumer *c,
+                        const rd_kafka_consumer_group_metadata_t *group, struct rp_error *err)
 {
-    rd_kafka_topic_partition_list_t *parts = NULL;
-    bool some = rd_kafka_assignment(rk, &parts) == RD_KAFKA_RESP_ERR_NO_ERROR && parts->cnt > 0;
-    if (parts != NULL)
-        rd_kafka_topic_partition_list_destroy(parts);
-    return some;
+    const char *member = rd_kafka_consumer_group_metadata_member_id(group);
+    if (rd_kafka_consumer_group_metadata_generation_id(group) < 0 || c->member == NULL ||
+        member == NULL || member[0] == '\0')
+        return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "not in a group");
+    if (c->outlived || strcmp(member, c->member) != 0)
+        return rp_fail(err, RP_E_FENCED, RP_FATAL,
+                       "the group forgot this member, which joined it anew, and others may have had"
+                       " its partitions meanwhile");
+    return 0;
+}
+
+rd_kafka_consumer_group_metadata_t *rp_consumer_membership(struct rp_consumer *c,
+                                                           struct rp_error *err)
+{
+    rd_kafka_consumer_group_metadata_t *group =
+        rd_kafka_assignment_lost(c->rk) ? NULL : rd_kafka_consumer_group_metadata(c->rk);
+    if (group == NULL) {
+        (void)rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "not in a group");
+        return NULL;
+    }
+    if (check_member(c, group, err) == 0)
+        return group;
+    rd_kafka_consumer_group_metadata_destroy(group);
+    return NULL;
+}
+
+int rp_consumer_commit(struct rp_consumer *c, const rd_kafka_topic_partition_list_t *offsets,
+                       bool async, struct rp_error *err)
+{
+    rd_kafka_consumer_group_metadata_t *group = rp_consumer_membership(c, err);
+    if (group == NULL)
+        return -1;
+    rd_kafka_consumer_group_metadata_destroy(group);
+    rd_kafka_resp_err_t code = rd_kafka_commit(c->rk, offsets, async);
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "commit offsets");
 }
 
 /* A static member that merely closes stays in the group until its session ends, and its partitions
@@ -202,6 +255,7 @@ void rp_consumer_close(struct rp_consumer *c)
         return;
     leave(c);
     (void)rd_kafka_consumer_close(c->rk); /* nothing can be done about a failure */
+    rd_kafka_mem_free(c->rk, c->member);
     rd_kafka_destroy(c->rk);
     free(c);
 }

@@ -47,6 +47,20 @@ int rp_consumer_fail(struct rp_consumer *c, const rd_kafka_message_t *message,
 
 rd_kafka_t *rp_consumer_handle(struct rp_consumer *c);
 
+/* By what right it commits offsets: as the member that its partitions came to. The caller destroys
+ * it. NULL: RETRIABLE where it is not in the group now; FATAL and RP_E_FENCED where it is in it as
+ * somebody else. Then its group had forgotten it, others may have had the partitions, and what it
+ * knows of them is old; but librdkafka (2.14), where a broker says so as it joins again, keeps the
+ * partitions and tells nobody, and to the coordinator the new member is as good as the old. */
+rd_kafka_consumer_group_metadata_t *rp_consumer_membership(struct rp_consumer *c,
+                                                           struct rp_error *err);
+
+/* Commits offsets by that right, or fails as it does. It lapses at worst between the question and
+ * the request, which librdkafka's thread sends. */
+RP_NODISCARD int rp_consumer_commit(struct rp_consumer *c,
+                                    const rd_kafka_topic_partition_list_t *offsets, bool async,
+                                    struct rp_error *err);
+
 /* Leaves the group, which calls revoked(), and frees. NULL is fine. */
 void rp_consumer_close(struct rp_consumer *c);
 

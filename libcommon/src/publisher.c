@@ -38,7 +38,7 @@ struct rp_publisher {
     struct rp_failure_report failures[MAX_FAILURES];
     size_t n_failures;                        /* may pass MAX_FAILURES: the rest is counted only */
     size_t purged;                            /* records that went down with a batch that failed */
-    rd_kafka_t *consumer;                     /* at-least-once: whose offsets wait */
+    struct rp_consumer *consumer;             /* at-least-once: whose offsets wait */
     rd_kafka_topic_partition_list_t *offsets; /* for the commit */
 };
 
@@ -444,29 +444,24 @@ static enum rp_published send_offsets(struct rp_publisher *p,
     return RP_NOT_PUBLISHED;
 }
 
-static enum rp_published send_members_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
-                                              const rd_kafka_topic_partition_list_t *offsets,
-                                              struct rp_error *err)
-{
-    rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(consumer);
-    /* One who is not in the group must not commit: the coordinator lets anybody, while it is empty.
-     */
-    if (group != NULL && rd_kafka_consumer_group_metadata_generation_id(group) >= 0)
-        return send_offsets(p, group, offsets, err);
-    if (group != NULL)
-        rd_kafka_consumer_group_metadata_destroy(group);
-    (void)rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "send offsets: not in a group");
-    rp_publisher_abort(p);
-    return RP_NOT_PUBLISHED;
-}
-
-enum rp_published rp_publisher_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
+enum rp_published rp_publisher_offsets(struct rp_publisher *p, struct rp_consumer *consumer,
                                        const rd_kafka_topic_partition_list_t *offsets,
                                        struct rp_error *err)
 {
     assert(p->in_batch && p->offsets == NULL);
+    struct rp_error why;
+    rd_kafka_consumer_group_metadata_t *group = rp_consumer_membership(consumer, &why);
+    /* One who is not in the group must not commit: the coordinator lets anybody, while it is empty.
+     */
+    if (group == NULL && (p->transactional || why.cls == RP_FATAL)) {
+        rp_publisher_abort(p);
+        (void)rp_fail_as(err, &why);
+        return RP_NOT_PUBLISHED;
+    }
     if (p->transactional)
-        return send_members_offsets(p, consumer, offsets, err);
+        return send_offsets(p, group, offsets, err);
+    if (group != NULL)
+        rd_kafka_consumer_group_metadata_destroy(group);
     p->consumer = consumer;
     p->offsets = rd_kafka_topic_partition_list_copy(offsets);
     return RP_PUBLISHED;
@@ -489,13 +484,12 @@ uint64_t rp_publisher_made(const struct rp_publisher *p)
  * may be sent again, so it is retried with the next batch's. */
 static enum rp_published commit_offsets(struct rp_publisher *p)
 {
-    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    struct rp_error err;
     RP_CRASH_POINT(commit_before);
-    if (p->offsets != NULL)
-        code = rd_kafka_commit(p->consumer, p->offsets, 1 /* async */);
+    int rc = p->offsets == NULL ? 0 : rp_consumer_commit(p->consumer, p->offsets, true, &err);
     RP_CRASH_POINT(commit_after);
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        rp_log(RP_LOG_WARN, "offset-commit-failed", rp_f_str("error", rd_kafka_err2str(code)));
+    if (rc != 0)
+        rp_log(RP_LOG_WARN, "offset-commit-failed", rp_f_str("error", err.text));
     end_batch(p);
     return RP_PUBLISHED;
 }

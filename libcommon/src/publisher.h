@@ -2,7 +2,7 @@
 #ifndef REPRISE_PUBLISHER_H
 #define REPRISE_PUBLISHER_H
 
-#include "kafka.h"
+#include "consumer.h"
 
 /* A producer whose records go out together with the consumer's offsets.
  *
@@ -79,8 +79,9 @@ bool rp_publisher_fills_request(const struct rp_publisher *p);
 
 /* Adds the consumer's offsets, with their metadata. In a transaction this asks the broker, and
  * needs not wait for the records' acknowledgements: they are on their way when it returns. Call at
- * most once a batch, after the last send. */
-enum rp_published rp_publisher_offsets(struct rp_publisher *p, rd_kafka_t *consumer,
+ * most once a batch, after the last send. FATAL and RP_E_FENCED: they are not the consumer's any
+ * more (rp_consumer_membership). */
+enum rp_published rp_publisher_offsets(struct rp_publisher *p, struct rp_consumer *consumer,
                                        const rd_kafka_topic_partition_list_t *offsets,
                                        struct rp_error *err);
 

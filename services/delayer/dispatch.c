@@ -177,7 +177,7 @@ static enum rp_published publish(struct dispatch *d, int64_t began_mono_us, stru
     if (is_exactly_once(d)) {
         rd_kafka_topic_partition_list_t *states = lanes_states(d->lanes, false);
         enum rp_published result =
-            rp_publisher_offsets(d->outbox.publisher, d->lanes->consumer, states, err);
+            rp_publisher_offsets(d->outbox.publisher, d->consumer, states, err);
         rd_kafka_topic_partition_list_destroy(states);
         if (result == RP_PUBLISHED) {
             read_ahead(d);

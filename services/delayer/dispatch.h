@@ -14,10 +14,11 @@ struct dispatch {
     struct rp_outbox outbox;
     struct settle_context settle;
     struct delayer_metrics metrics;
-    struct lanes *lanes; /* borrowed */
-    struct taken *taken; /* beside the outbox's items */
-    size_t first_lane;   /* where the next batch begins, so that none is always last */
-    bool behind;         /* the last batch was full: more may be due than it took */
+    struct lanes *lanes;          /* borrowed */
+    struct rp_consumer *consumer; /* borrowed; theirs */
+    struct taken *taken;          /* beside the outbox's items */
+    size_t first_lane;            /* where the next batch begins, so that none is always last */
+    bool behind;                  /* the last batch was full: more may be due than it took */
     int64_t took_us; /* from the first record of a batch until it could be committed, averaged */
     struct rp_buf scratch;
 };

@@ -31,7 +31,8 @@ struct delayer {
     struct dispatch dispatch;
     struct rp_outbox *outbox; /* that of `dispatch` */
     int64_t gauge_mono_ms, commit_mono_ms;
-    bool joined; /* the group has given us partitions, or none */
+    bool joined;      /* the group has given us partitions, or none */
+    bool uncommitted; /* the last commit failed; it is tried again and again */
 };
 
 static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
@@ -51,12 +52,14 @@ static void commit_states(struct delayer *d, bool async)
     if (d->config->guarantee == RP_EXACTLY_ONCE)
         return;
     rd_kafka_topic_partition_list_t *states = lanes_states(&d->lanes, true);
-    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
-    if (states->cnt > 0)
-        code = rd_kafka_commit(rp_consumer_handle(d->consumer), states, async);
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        rp_log(RP_LOG_WARN, "offset-commit-failed", rp_f_str("error", rd_kafka_err2str(code)));
-    for (size_t i = 0; i < d->lanes.n && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
+    struct rp_error err;
+    int rc = states->cnt == 0 ? 0 : rp_consumer_commit(d->consumer, states, async, &err);
+    if (rc != 0 && !d->uncommitted)
+        rp_log(RP_LOG_WARN, "offset-commit-failed", rp_f_str("error", err.text));
+    d->uncommitted = rc != 0;
+    if (rc != 0 && err.code == RP_E_FENCED)
+        rp_outbox_give_up(d->outbox, &err);
+    for (size_t i = 0; i < d->lanes.n && rc == 0; i++)
         lane_set_committed(d->lanes.items[i]);
     rd_kafka_topic_partition_list_destroy(states);
     d->commit_mono_ms = rp_mono_ms();
@@ -202,6 +205,7 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
     if (dispatch_init(&d->dispatch, d->w, id, &d->lanes, d->registry, err) != 0 ||
         rp_consumer_new(d->config, &options, &owner, &d->consumer, err) != 0)
         return -1;
+    d->dispatch.consumer = d->consumer;
     d->lanes.consumer = rp_consumer_handle(d->consumer);
     d->rebalances = rd_kafka_queue_get_consumer(d->lanes.consumer);
     rd_kafka_queue_io_event_enable(d->rebalances, d->lanes.wake_fd, &one, sizeof one);

@@ -95,8 +95,7 @@ static enum rp_published publish_batch(struct router *r, struct rp_error *err)
         return RP_NOT_PUBLISHED;
     rd_kafka_topic_partition_list_t *offsets =
         batch_offsets(&r->batch, r->config->topics.failed_tasks, false);
-    enum rp_published result =
-        rp_publisher_offsets(r->outbox.publisher, rp_consumer_handle(r->consumer), offsets, err);
+    enum rp_published result = rp_publisher_offsets(r->outbox.publisher, r->consumer, offsets, err);
     rd_kafka_topic_partition_list_destroy(offsets);
     return result == RP_PUBLISHED ? rp_publisher_commit(r->outbox.publisher, err) : result;
 }

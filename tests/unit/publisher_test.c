@@ -557,38 +557,99 @@ static void a_record_that_librdkafka_refuses_takes_the_transaction_with_it(void 
     }
 }
 
+static bool forgotten;
+
+rd_kafka_consumer_group_metadata_t *__wrap_rp_consumer_membership(struct rp_consumer *c,
+                                                                  struct rp_error *err);
+rd_kafka_consumer_group_metadata_t *__real_rp_consumer_membership(struct rp_consumer *c,
+                                                                  struct rp_error *err);
+
+rd_kafka_consumer_group_metadata_t *__wrap_rp_consumer_membership(struct rp_consumer *c,
+                                                                  struct rp_error *err)
+{
+    if (!forgotten)
+        return __real_rp_consumer_membership(c, err);
+    (void)rp_fail(err, RP_E_FENCED, RP_FATAL, "made up");
+    return NULL;
+}
+
+static void ignore_assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
+{
+    (void)opaque;
+    (void)parts;
+}
+
+static void ignore_revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, bool lost)
+{
+    (void)opaque;
+    (void)parts;
+    (void)lost;
+}
+
+/* Who was not given anything yet. */
+static struct rp_consumer *stranger(const struct fixture *f)
+{
+    static char topic[] = TOPIC;
+    static char *const topics[] = {topic};
+    const struct rp_consumer_options options = {
+        .group = GROUP, .instance = "one-0", .topics = topics, .n_topics = 1};
+    const struct rp_consumer_owner owner = {NULL, ignore_assigned, ignore_revoked};
+    struct rp_consumer *c;
+    struct rp_error err;
+    assert_int_equal(rp_consumer_new(f->config, &options, &owner, &c, &err), 0);
+    return c;
+}
+
 /* They may be sent again, and are out. */
 static void records_are_out_though_their_offsets_cannot_be_committed(void **state)
 {
     struct fixture *f = *state;
     struct rp_error err;
+    struct rp_consumer *consumer = stranger(f);
     rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
     use(f, "at-least-once", "");
     send_one(f, 0, 10);
-    assert_int_equal(
-        rp_publisher_offsets(f->publisher, f->mock.producer /* in no group */, offsets, &err),
-        RP_PUBLISHED);
+    assert_int_equal(rp_publisher_offsets(f->publisher, consumer, offsets, &err), RP_PUBLISHED);
     assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
     rd_kafka_topic_partition_list_destroy(offsets);
+    rp_consumer_close(consumer);
+}
+
+/* consumer_test.c has how that comes about. */
+static void who_was_forgotten_by_its_group_commits_nothing(void **state)
+{
+    static const char *const guarantees[] = {"exactly-once", "at-least-once"};
+    struct fixture *f = *state;
+    struct rp_consumer *consumer = stranger(f);
+    rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
+    for (size_t i = 0; i < 2; i++) {
+        struct rp_error err;
+        use(f, guarantees[i], "");
+        send_one(f, 0, 10);
+        forgotten = true;
+        assert_int_equal(rp_publisher_offsets(f->publisher, consumer, offsets, &err),
+                         RP_NOT_PUBLISHED);
+        forgotten = false;
+        assert_int_equal(err.cls, RP_FATAL);
+        assert_int_equal(err.code, RP_E_FENCED);
+    }
+    rd_kafka_topic_partition_list_destroy(offsets);
+    rp_consumer_close(consumer);
 }
 
 static void who_is_in_no_group_commits_nothing(void **state)
 {
     struct fixture *f = *state;
     struct rp_error err;
-    rd_kafka_t *consumer = mock_consumer(&f->mock, GROUP);
+    struct rp_consumer *consumer = stranger(f);
     rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
-    rd_kafka_t *const strangers[] = {consumer, f->mock.producer};
-    for (size_t i = 0; i < 2; i++) {
-        begin_another(f);
-        send_one(f, 0, 10);
-        assert_int_equal(rp_publisher_offsets(f->publisher, strangers[i], offsets, &err),
-                         RP_NOT_PUBLISHED);
-        assert_int_equal(err.cls, RP_RETRIABLE);
-        assert_non_null(strstr(err.text, "not in a group"));
-    }
+    begin_another(f);
+    send_one(f, 0, 10);
+    assert_int_equal(rp_publisher_offsets(f->publisher, consumer, offsets, &err), RP_NOT_PUBLISHED);
+    assert_int_equal(err.cls, RP_RETRIABLE);
+    assert_non_null(strstr(err.text, "not in a group"));
     rd_kafka_topic_partition_list_destroy(offsets);
-    rd_kafka_destroy(consumer);
+    rp_consumer_close(consumer);
     assert_publishes(f);
 }
 
@@ -631,6 +692,7 @@ int main(void)
         T(a_record_that_librdkafka_refuses_takes_the_transaction_with_it),
         T(records_are_out_though_their_offsets_cannot_be_committed),
         T(who_is_in_no_group_commits_nothing),
+        T(who_was_forgotten_by_its_group_commits_nothing),
         T(a_producer_that_failed_for_good_is_made_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
