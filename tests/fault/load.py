@@ -12,6 +12,7 @@ from pipeline import header, now_ms, partitions_of
 from psycopg.rows import dict_row
 
 SMALL_MAX = 3000  # bytes that the topic `small` takes
+SILENCE_S = 40  # more than any delay, or what a rebalance or a transaction's end takes
 POLICIES = {
     "flaky": {
         "max_attempts": 6,
@@ -58,7 +59,7 @@ class Load:
         pipeline.create_target("small", partitions=2, max_message_bytes=SMALL_MAX)
         self.readers = [pipeline.reader(pipeline.target(name)) for name in ("handler", "small")]
         self.plans, self.tasks, self.open = {}, {}, set()
-        self.ahead = []
+        self.ahead, self.came = [], time.monotonic()
         self.revived = set()  # (task id, replay job) of what succeeded at last
 
     def emit(self, kind=None):
@@ -118,6 +119,7 @@ class Load:
         """What came is executed, and fails as planned."""
         for reader in self.readers:
             for record in reader.poll(seconds / len(self.readers)):
+                self.came = time.monotonic()
                 task_id, attempt = header(record, "reprise-task-id"), header(record, "reprise-attempt")
                 plan = self.plans.get(task_id)
                 if plan is None or attempt is None:
@@ -133,6 +135,18 @@ class Load:
                     | {"attempt": int(attempt), "headers": headers, "failed_at": now_ms()}
                 )
 
+    def handle_on(self):
+        """Handlers to which nothing comes are restarted, as whoever runs them would do."""
+        self.handle(0.2)
+        if time.monotonic() > self.came + SILENCE_S:
+            print(f"\n  {len(self.open)} tasks open, nothing comes: handlers restarted", flush=True)
+            self.restart()
+
+    def restart(self):
+        self.came = time.monotonic()
+        for reader in self.readers:
+            reader.restart()
+
     def bury(self):
         """Closes what the archive has as dead."""
         for row in self.pipeline.dead_letters():
@@ -143,7 +157,7 @@ class Load:
         """Handles on until every task has ended, or time is up; whatever comes twice comes too."""
         deadline = time.monotonic() + timeout
         while self.open and time.monotonic() < deadline:
-            self.handle(0.2)
+            self.handle_on()
             try:
                 self.bury()
             except psycopg.OperationalError:
@@ -158,7 +172,7 @@ class Load:
         sent = {(item.task_id, job.job) for job in replays for item in job.items if item.sent}
         deadline = time.monotonic() + timeout
         while (left := sent - self.revived) and time.monotonic() < deadline:
-            self.handle(0.2)
+            self.handle_on()
             dead = {(r["task_id"], r["replay_job"]) for r in self.pipeline.dead_letters()}
             if left <= dead:
                 break

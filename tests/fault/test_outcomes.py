@@ -35,8 +35,9 @@ def harness(request):
 
 
 def run(h, *generators):
-    """All of them at once, beside the load; then everything is judged."""
+    """All of them at once, beside the load, whose handlers restart; then everything is judged."""
     h.active = [Course(generator) for generator in generators]
+    h.load.restart()
     while h.active:
         h.step()
     h.settle()

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -57,11 +58,14 @@ class Reader:
     """Reads all of a topic from its beginning, as a handler with isolation.level=read_committed does."""
 
     def __init__(self, bootstrap, topic):
-        self.topic = topic
-        self.records = []
+        self.bootstrap, self.topic = bootstrap, topic
+        self.records, self.next = [], {}
+        self.open()
+
+    def open(self):
         self.consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                "bootstrap.servers": self.bootstrap,
                 "group.id": f"reader-{uuid.uuid4()}",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
@@ -69,8 +73,16 @@ class Reader:
             }
         )
         self.consumer.assign(
-            [TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions_of(self.consumer, topic)]
+            [
+                TopicPartition(self.topic, p, self.next.get(p, OFFSET_BEGINNING))
+                for p in partitions_of(self.consumer, self.topic)
+            ]
         )
+
+    def restart(self):
+        """Goes on where it was, on new connections."""
+        self.close(0)
+        self.open()
 
     def poll(self, seconds=0.05):
         """Reads on for so long; returns what came."""
@@ -80,6 +92,7 @@ class Reader:
                 # Of a broker that does not know of the topic yet; librdkafka asks again.
                 assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART, message.error()
                 continue
+            self.next[message.partition()] = message.offset() + 1
             fresh.append(
                 Record(
                     message.topic(), message.partition(), message.offset(), message.key(),
@@ -101,8 +114,11 @@ class Reader:
     def of_task(self, task_id, count=1, timeout=30):
         return self.wait(count, lambda r: header(r, "reprise-task-id") == task_id, timeout)
 
-    def close(self):
-        self.consumer.close()
+    def close(self, patience=20):
+        """A client that has stopped may not close either, and is left behind then."""
+        closing = threading.Thread(target=self.consumer.close, daemon=True)
+        closing.start()
+        closing.join(patience)
 
 
 class Service:
