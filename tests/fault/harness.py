@@ -248,9 +248,12 @@ class Course:
 
 
 def keep(harness, history, faults):
-    """What a failure leaves for whoever looks into it."""
+    """What a failure leaves for whoever looks into it, the brokers' logs with it: who committed what, and
+    who aborted it, is only told there."""
     folder = harness.pipeline.folder
     with open(folder / "history.pickle", "wb") as f:
         pickle.dump(history, f)
     (folder / "faults.txt").write_text("\n".join(map(str, faults + harness.complaints)))
+    copy = ["cp", "-r", "--sparse=always", harness.kafka.folder, folder / "kafka"]
+    subprocess.run(copy, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return folder
