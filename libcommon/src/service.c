@@ -64,8 +64,10 @@ static int run_until_stopped(struct thread *t, struct rp_error *err)
     while (s->def->run(&t->worker, err) != 0) {
         if (rp_mono_ms() - began_mono_ms > HEALTHY_MS)
             pause_ms = 1000;
-        if ((err->cls == RP_FATAL && err->code != RP_E_FENCED) || atomic_load(&s->stop))
+        if (err->cls == RP_FATAL && err->code != RP_E_FENCED)
             return -1;
+        if (atomic_load(&s->stop)) /* who lost its place has a successor, which goes on */
+            return err->code == RP_E_FENCED ? 0 : -1;
         atomic_store(&t->worker.ready, false);
         rp_log(RP_LOG_ERROR, "worker-begins-again", rp_f_int("worker", t->worker.index),
                rp_f_str("error", err->text), rp_f_int("in_ms", pause_ms));

@@ -115,6 +115,16 @@ static int run_and_end_early(struct rp_worker *w, struct rp_error *err)
     return w->index == 1 ? 0 : run_until_stopped(w, err);
 }
 
+/* First it loses its place and begins again; at the stop once more. */
+static int run_and_be_replaced(struct rp_worker *w, struct rp_error *err)
+{
+    static atomic_bool began;
+    if (w->index == 1 && !atomic_exchange(&began, true))
+        return rp_fail(err, RP_E_FENCED, RP_FATAL, "somebody has its place");
+    (void)run_until_stopped(w, err);
+    return w->index == 0 ? 0 : rp_fail(err, RP_E_FENCED, RP_FATAL, "once more");
+}
+
 typedef int run_fn(struct rp_worker *w, struct rp_error *err);
 
 /* Runs "reprise-test <words>", its output in the log. Where it ends, so does the pipe. */
@@ -215,6 +225,18 @@ static void a_worker_that_fails_ends_the_others_and_exits_with_1(void **state)
     assert_logged("worker-failed worker=1 error=\"the cluster refuses us\"");
 }
 
+static void a_worker_that_lost_its_place_is_none(void **state)
+{
+    (void)state;
+    write_config("listen: '127.0.0.1:0'");
+    pid_t pid = start_with_config(run_and_be_replaced);
+    assert_told('r');
+    (void)usleep(1300000); /* a worker begins again after a second */
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    assert_int_equal(exit_code(pid), 0);
+    assert_logged("worker-begins-again worker=1 error=\"somebody has its place\"");
+}
+
 static void a_worker_that_ends_early_is_a_failure(void **state)
 {
     (void)state;
@@ -308,6 +330,7 @@ int main(void)
         SERVICE_TEST(a_second_signal_gives_the_drain_up),
         SERVICE_TEST(a_drain_has_an_end),
         SERVICE_TEST(a_worker_that_fails_ends_the_others_and_exits_with_1),
+        SERVICE_TEST(a_worker_that_lost_its_place_is_none),
         SERVICE_TEST(a_worker_that_ends_early_is_a_failure),
         SERVICE_TEST(a_hangup_hands_new_policies_to_the_workers),
         SERVICE_TEST(a_hangup_with_a_bad_file_keeps_the_old_policies),
