@@ -2,10 +2,14 @@
 """What a router takes over from one that died."""
 
 import re
+import signal
+import socket
+import struct
+import time
 import uuid
 
 import contract
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, Producer, TopicPartition
 from pipeline import header, wait_for
 
 POLICIES = {"now": {"max_attempts": 3, "backoff": "none"}}
@@ -75,6 +79,74 @@ def test_a_dead_owners_transaction_holds_up_only_its_own_partitions(new_pipeline
     lives.wait_ready()
     handler.poll(1)
     came = [header(record, "reprise-task-id") for record in handler.records]
+    assert sorted(came) == sorted(sent)
+
+
+def group_of(pipeline):
+    (described,) = pipeline.kafka.admin.describe_consumer_groups(
+        [f"{pipeline.prefix}reprise-router"], request_timeout=10
+    ).values()
+    return described.result()
+
+
+def members_of(pipeline):
+    return [member.group_instance_id for member in group_of(pipeline).members]
+
+
+def text16(text):
+    return struct.pack(">h", len(text)) + text.encode()
+
+
+def remove_member(pipeline, instance):
+    """Takes a static member out of its group, as whoever administers it may: LeaveGroup, version 3."""
+    body = text16(f"{pipeline.prefix}reprise-router") + struct.pack(">i", 1) + text16("") + text16(instance)
+    request = struct.pack(">hhi", 13, 3, 1) + text16("a-test") + body
+    host, port = pipeline.kafka.bootstrap.split(":")
+    with socket.create_connection((host, int(port)), 10) as s:
+        s.sendall(struct.pack(">i", len(request)) + request)
+        answer = s.recv(4096)
+    assert struct.unpack_from(">h", answer, 12) == (0,)
+
+
+def test_who_was_forgotten_while_it_joined_routes_nothing_once_more(new_pipeline, kafka):
+    """It waits for a member that is frozen, as a newcomer made it join again. Frozen itself, with a batch in hand, and taken
+    out of the group, it learns of that as the answer to its join, when the newcomer has routed the batch. It joins anew, and
+    is told to give its partitions up as if it had been their owner all along, which is when a batch is published."""
+    client = {"bootstrap.servers": kafka.bootstrap}
+    member = {"session.timeout.ms": 20000, "heartbeat.interval.ms": 200}
+    pipeline = new_pipeline(
+        "forgotten", policies={"now": {"max_attempts": 3, "backoff": {"fixed": "1h"}}},
+        router={"linger": "10s"}, kafka=client | {"consumer": member},
+    )  # fmt: skip
+    pipeline.create_target("handler")
+    tier = pipeline.reader(f"{pipeline.prefix}retry-3s")
+    (one,) = pipeline.start("router")
+    instances = members_of(pipeline)
+    (other,) = pipeline.start("router")
+    wait_for(lambda: len(owned(one)) == len(owned(other)) == 2, "each to have its share", 30)
+    instances += [name for name in members_of(pipeline) if name not in instances]
+
+    other.process.send_signal(signal.SIGSTOP)
+    newcomer = pipeline.add("router")
+    section = {"listen": f"127.0.0.1:{newcomer.port}", "linger": "10ms"}
+    pipeline.write_config(newcomer.config, {"router": section})
+    newcomer.start()
+    joining = ConsumerGroupState.PREPARING_REBALANCING
+    wait_for(lambda: group_of(pipeline).state == joining, "the newcomer to join", 30)
+    time.sleep(2)  # many heartbeats: it has joined again
+    sent = send_to_each(pipeline, range(4), 40)
+    wait_for(lambda: one.log.read_text().count(" retry ") == 20, "a batch to linger", 8)
+    one.process.send_signal(signal.SIGSTOP)
+    for instance in instances:  # once the frozen one is out, the joins are answered
+        remove_member(pipeline, instance)
+    tier.wait(40, timeout=60)
+    one.process.send_signal(signal.SIGCONT)
+    other.process.send_signal(signal.SIGCONT)
+    wait_for(lambda: owned(one) and owned(other) and owned(newcomer), "each to have a share again", 60)
+    sent |= send_to_each(pipeline, range(4), 40)
+    tier.wait(80, timeout=60)
+    tier.poll(5)
+    came = [header(record, "reprise-task-id") for record in tier.records]
     assert sorted(came) == sorted(sent)
 
 
