@@ -21,7 +21,7 @@ struct rp_inquiry {
     int wake_fd;
     bool under_way, failed;
     uint64_t epoch;
-    int64_t next_mono_ms;
+    int64_t asked_mono_ms, next_mono_ms;
 };
 
 static void open_queue(struct rp_inquiry *q)
@@ -88,9 +88,9 @@ void rp_inquiry_ask(struct rp_inquiry *q, const rd_kafka_topic_partition_list_t 
         return;
     if (q->failed)
         change_client(q);
-    rp_kafka_ask_offsets(q->own != NULL ? q->own : q->client, q->group, parts, REQUEST_MS,
-                         q->queue);
+    rp_kafka_ask_offsets(q->own != NULL ? q->own : q->client, q->group, parts, q->queue);
     q->under_way = true;
+    q->asked_mono_ms = rp_mono_ms();
     q->epoch = epoch;
 }
 
@@ -108,10 +108,15 @@ static rd_kafka_topic_partition_list_t *read_answer(rd_kafka_event_t *event)
 rd_kafka_topic_partition_list_t *rp_inquiry_answer(struct rp_inquiry *q, uint64_t *out_epoch)
 {
     rd_kafka_event_t *event = q->under_way ? rd_kafka_queue_poll(q->queue, 0) : NULL;
-    if (event == NULL)
+    if (event == NULL && (!q->under_way || rp_mono_ms() - q->asked_mono_ms < REQUEST_MS))
         return NULL;
     rd_kafka_topic_partition_list_t *parts = read_answer(event);
-    rd_kafka_event_destroy(event);
+    if (event != NULL) {
+        rd_kafka_event_destroy(event);
+    } else { /* an answer that comes yet must not be taken for the next one's */
+        close_queue(q);
+        open_queue(q);
+    }
     q->failed = parts == NULL;
     q->under_way = false;
     q->next_mono_ms = rp_mono_ms() + AGAIN_MS;

@@ -74,10 +74,11 @@ RP_NODISCARD int rp_kafka_new_group_client(const struct rp_config *config, const
                                            rd_kafka_t **out, struct rp_error *err);
 
 /* Asks for the offsets that a group has committed, those in a transaction under way left out; the
- * answer goes to `queue`. `client` is a consumer. */
+ * answer goes to `queue`. `client` is a consumer. How long to wait is the caller's affair, who then
+ * destroys the queue: where a question times out that waits for the coordinator, librdkafka (2.14)
+ * frees it, and reads it once the coordinator is there. */
 void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
-                          const rd_kafka_topic_partition_list_t *parts, int timeout_ms,
-                          rd_kafka_queue_t *queue);
+                          const rd_kafka_topic_partition_list_t *parts, rd_kafka_queue_t *queue);
 /* The answer, borrowed from the event, which may be NULL: there is none. A partition's `err` may be
  * set all the same. */
 RP_NODISCARD int rp_kafka_read_offsets(rd_kafka_event_t *event,

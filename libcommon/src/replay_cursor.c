@@ -35,8 +35,8 @@ static rd_kafka_event_t *ask(rd_kafka_t *client, const struct rp_config *config,
     rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(parts, config->topics.dead_letter, 0);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
-    rp_kafka_ask_offsets(client, group, parts, REQUEST_MS, queue);
-    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, REQUEST_MS + 1000);
+    rp_kafka_ask_offsets(client, group, parts, queue);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, REQUEST_MS);
     rd_kafka_queue_destroy(queue);
     rd_kafka_topic_partition_list_destroy(parts);
     return event;

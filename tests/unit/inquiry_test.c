@@ -92,6 +92,25 @@ static void a_coordinator_that_is_away_is_replaced(void **state)
     assert_answered(f);
 }
 
+/* What was asked before is not answered any more, nor is it librdkafka's (rp_kafka_ask_offsets). */
+static void one_that_comes_back_late_answers(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t epoch;
+    assert_answered(f);
+    assert_int_equal(rd_kafka_mock_broker_set_down(f->mock.cluster, 1), 0);
+    rd_kafka_topic_partition_list_t *parts = mock_at(TOPIC, 0);
+    for (int64_t end_mono_ms = rp_mono_ms() + 6000; rp_mono_ms() < end_mono_ms;) {
+        rp_inquiry_ask(f->inquiry, parts, 7);
+        assert_null(rp_inquiry_answer(f->inquiry, &epoch));
+        (void)usleep(10000);
+    }
+    rd_kafka_topic_partition_list_destroy(parts);
+    assert_int_equal(rd_kafka_mock_broker_set_up(f->mock.cluster, 1), 0);
+    assert_answered(f);
+    (void)usleep(2000000); /* the first client may find it, too */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +118,7 @@ int main(void)
         T(the_coordinator_answers),
         T(a_coordinator_that_moved_is_found_again),
         T(a_coordinator_that_is_away_is_replaced),
+        T(one_that_comes_back_late_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
