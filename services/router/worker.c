@@ -16,11 +16,15 @@
 
 #define IDLE_MS    100
 #define ARRIVAL_MS 10 /* between two looks whether a partition's offset is known */
-/* To linger must make no task late: a batch with one that is due so soon after it lingers less. */
+/* To linger must make no task late: a batch with one that is due so soon after it lingers less. The
+ * commit comes out of this, and CATCH_UP_MS where the router is behind. */
 #define URGENT_MS        100
 #define URGENT_LINGER_MS 5
 /* And so does one whose transaction is open already, which holds up who reads what others send. */
 #define OPEN_LINGER_MS 20
+/* What is there already is taken after that, too, for as long as this: else batches would be small
+ * where a router has fallen behind, and it would have more transactions to do, not fewer. */
+#define CATCH_UP_MS 50
 /* Between two failures to ask the registry: longer, and they belong to different outages. */
 #define SILENCE_GAP_MS 30000
 
@@ -375,16 +379,18 @@ static void step(struct router *r)
     take_over(r);
     int64_t wait_ms = arrivals_waiting(r->intake.arrivals) > 0 ? ARRIVAL_MS : IDLE_MS;
     if (r->outbox.n > 0)
-        wait_ms = rp_outbox_full(&r->outbox) ? 0 : linger_left_ms(r);
-    if (wait_ms <= 0) {
+        wait_ms = linger_left_ms(r);
+    if (r->outbox.n > 0 && (rp_outbox_full(&r->outbox) || wait_ms <= -CATCH_UP_MS)) {
         (void)close_batch(r);
         return;
     }
-    rd_kafka_message_t *m = rp_consumer_poll(r->consumer, (int)wait_ms);
+    rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
     r->route.policies = rp_worker_policies(r->w);
     if (m != NULL) {
         handle(r, m);
         rd_kafka_message_destroy(m);
+    } else if (r->outbox.n > 0 && linger_left_ms(r) <= 0) {
+        (void)close_batch(r);
     }
 }
 
