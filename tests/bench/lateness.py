@@ -6,16 +6,25 @@ import time
 from figures import in_turn
 from stage import finish, now_ms, run, start, wait_for_metric
 
+LOAD_TYPES = 97
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1}
 
 
+def delays(least, most):
+    """As load.c has them: of each type one, so that it knows when a task is due."""
+    return [least + n * (most - least) // (LOAD_TYPES - 1) for n in range(LOAD_TYPES)]
+
+
 def our_lateness(stage, guarantee, load):
-    policy = {"backoff": {"uniform": {"min": f"{load['min']}ms", "max": f"{load['max']}ms"}}}
+    policies = {
+        f"load-{n}": {"max_attempts": 2, "jitter": "0%", "backoff": {"fixed": f"{delay}ms"}}
+        for n, delay in enumerate(delays(load["min"], load["max"]))
+    }
     with stage.pipeline(
         "lateness",
         guarantee=guarantee,
         tiers=["1s", "3s", "8s"],  # so that delays of up to 10 s use all of them
-        policies={"load": {"max_attempts": 2, "jitter": "0%", **policy}},
+        policies=policies,
     ) as pipeline:
         target, source = pipeline.create_target("t", partitions=4), f"{pipeline.prefix}failed-tasks"
         pipeline.start("router", "delayer")
