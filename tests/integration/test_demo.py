@@ -15,7 +15,7 @@ import pytest
 from pipeline import BUILD, wait_for
 from servers import ROOT
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.plain
 
 
 def processes_in(folder):

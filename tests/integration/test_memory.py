@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from pipeline import now_ms, wait_for
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.plain
 
 TASKS = int(os.environ.get("REPRISE_MEMORY_TASKS", 1_000_000))
 OVERDUE = TASKS // 5
