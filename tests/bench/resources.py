@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import time
 
-from stage import BUILD, metric_sum, now_ms, resident_mib, run, wait_for, wait_for_metric
+from stage import BUILD, now_ms, resident_mib, run, wait_for, wait_for_metric
 
 HELD = "reprise_delayer_held_tasks"
 
@@ -28,7 +28,7 @@ def memory(stage, figures, options):
             process.start().wait_ready(60)
             time.sleep(2)
             figures.add(f"{what}, after a restart", "MiB", resident_mib(process.process.pid), goal=64)
-        assert metric_sum(process, HELD) == 0, "they were to wait in the log"
+        assert process.metric(HELD) == 0, "they were to wait in the log"
 
 
 def recovery(stage, figures, options):
@@ -45,7 +45,7 @@ def recovery(stage, figures, options):
             process.kill()
             began = time.monotonic()
             process.start()
-            wait_for(lambda: metric_sum(process, HELD) >= options.held, "the held tasks", 120)
+            wait_for(lambda: process.metric(HELD) >= options.held, "the held tasks", 120)
             figures.add(f"recovery after SIGKILL with {options.held:,} held tasks", "s",
                         time.monotonic() - began)  # fmt: skip
 

@@ -187,18 +187,10 @@ class Stage:
             yield *reader.get_watermark_offsets(TopicPartition(topic, p)), read
 
 
-def metric_sum(service, name):
-    total = 0
-    for line in service.get("/metrics")[1].splitlines():
-        if line.startswith((name + "{", name + " ")):
-            total += float(line.rsplit(" ", 1)[1])
-    return total
-
-
 def wait_for_metric(services, name, count, timeout=900):
     """Looks seldom, since to look takes time of the processors that are measured."""
     wait_for(
-        lambda: sum(metric_sum(s, name) for s in services) >= count or time.sleep(0.2),
+        lambda: sum(s.metric(name) for s in services) >= count or time.sleep(0.2),
         f"{name} to reach {count}",
         timeout,
     )
@@ -229,6 +221,6 @@ def warm(stage, count):
 
 
 __all__ = [
-    "BUILD", "HERE", "ROOT", "Fill", "Stage", "finish", "metric_sum", "now_ms", "processor_us", "resident_mib",
+    "BUILD", "HERE", "ROOT", "Fill", "Stage", "finish", "now_ms", "processor_us", "resident_mib",
     "run", "servers", "start", "wait_for", "wait_for_metric",
 ]  # fmt: skip

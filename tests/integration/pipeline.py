@@ -4,6 +4,7 @@
 import collections
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -153,6 +154,10 @@ class Service:
             return error.code, error.read().decode()
         except OSError:
             return 0, ""
+
+    def metric(self, series):
+        """The sum of all series of this name, which may go on with labels (a regular expression)."""
+        return sum(map(float, re.findall(rf"^{series}(?!\w).* (\S+)$", self.get("/metrics")[1], re.M)))
 
     def wait_ready(self, timeout=60):
         def ready():

@@ -116,12 +116,9 @@ def test_an_overdue_backlog_is_read_as_it_goes_out(new_pipeline):
     (delayer,) = pipeline.start("delayer")
     spilled = []
 
-    def value(metric):
-        return sum(float(n) for n in re.findall(rf"^{metric}.* (\S+)$", delayer.get("/metrics")[1], re.M))
-
     def all_sent():
-        spilled.append(value(r'reprise_delayer_held_bytes{.*where="spill"'))
-        return value(r"reprise_delayer_settled_total{") == OVERDUE or time.sleep(0.2)
+        spilled.append(delayer.metric('reprise_delayer_held_bytes{.*where="spill"'))
+        return delayer.metric("reprise_delayer_settled_total") == OVERDUE or time.sleep(0.2)
 
     wait_for(all_sent, "the backlog to be sent", 120)
     assert max(spilled) == 0
