@@ -16,10 +16,10 @@
 #define COMMIT_RECORDS 1000
 #define COMMIT_MS      20
 
-/* As spring/Retrying.java writes it; peer.py reads it. */
+/* As spring/Retrying.java writes it; spring.py reads it. */
 struct entry {
     uint32_t failures, again; /* how often it was handled */
-    int64_t failed_us, again_us, due_ms;
+    int64_t failed_us, again_us;
 };
 
 struct handler {
@@ -63,9 +63,8 @@ static struct entry *entry_of(const struct handler *h, const rd_kafka_message_t 
 static void report(struct handler *h, const rd_kafka_message_t *m)
 {
     struct rp_error err;
-    const struct rp_failed_task task =
-        bench_task((struct rp_bytes){m->key, m->key_len}, "work", h->again,
-                   (struct rp_bytes){m->payload, m->len});
+    const struct rp_failed_task task = bench_task((struct rp_bytes){m->key, m->key_len}, "work",
+                                                  h->again, (struct rp_bytes){m->payload, m->len});
     h->value.len = 0;
     if (rp_failed_task_encode(&task, &h->value, &err) != 0)
         bench_die("encode", err.text);
@@ -81,18 +80,6 @@ static void report(struct handler *h, const rd_kafka_message_t *m)
     h->unacknowledged++;
 }
 
-static int64_t due_of(const rd_kafka_message_t *m)
-{
-    rd_kafka_headers_t *headers;
-    const void *due;
-    size_t size;
-    char text[24];
-    bench_check_code(rd_kafka_message_headers(m, &headers), "headers");
-    bench_check_code(rd_kafka_header_get_last(headers, RP_HDR_DUE, &due, &size), "due");
-    (void)snprintf(text, sizeof text, "%.*s", (int)size, (const char *)due);
-    return strtoll(text, NULL, 10);
-}
-
 static void handle(struct handler *h, const rd_kafka_message_t *m)
 {
     struct entry *entry = entry_of(h, m);
@@ -102,7 +89,6 @@ static void handle(struct handler *h, const rd_kafka_message_t *m)
         report(h, m);
     } else if (entry->again++ == 0) {
         entry->again_us = rp_wall_us();
-        entry->due_ms = due_of(m);
     }
     bench_check(rd_kafka_offset_store_message((rd_kafka_message_t *)(uintptr_t)m), "store offset");
     h->uncommitted++;
