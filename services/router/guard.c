@@ -12,6 +12,7 @@
 /* An event that was let through. */
 struct seen {
     int64_t failed_at_ms, offset;
+    int64_t due_ms; /* when its task runs again at the earliest */
     int32_t partition;
     int32_t attempt; /* as the event stated it */
     int32_t counted; /* as it was answered */
@@ -35,6 +36,7 @@ struct entry {
 struct guard {
     size_t n_buckets;
     uint64_t calls;
+    struct seen *judged; /* the last that was let through */
     struct bucket buckets[];
 };
 
@@ -93,7 +95,7 @@ static const struct seen *newest(const struct entry *n)
 }
 
 /* The same record, read again after an aborted transaction. */
-static const struct seen *same_record(const struct entry *n, const struct guard_event *e)
+static struct seen *same_record(const struct entry *n, const struct guard_event *e)
 {
     for (size_t i = 0; i < PAST && i < *n->n_past; i++)
         if (n->past[i].partition == e->partition && n->past[i].offset == e->offset)
@@ -101,10 +103,19 @@ static const struct seen *same_record(const struct entry *n, const struct guard_
     return NULL;
 }
 
+/* Who tells the time in whole seconds, and hands no attempt back, says the same of two failures
+ * within one. The second comes once the task may have run again. A repeat that comes so late is
+ * taken for one, too: to run a task twice is better than to lose it. */
+static bool may_have_run_again(const struct seen *s, const struct guard_event *e)
+{
+    return e->failed_at_ms % 1000 == 0 && e->append_ms >= s->due_ms;
+}
+
 static bool is_repeat(const struct entry *n, const struct guard_event *e)
 {
     for (size_t i = 0; i < PAST && i < *n->n_past; i++)
-        if (n->past[i].attempt == e->attempt && n->past[i].failed_at_ms == e->failed_at_ms)
+        if (n->past[i].attempt == e->attempt && n->past[i].failed_at_ms == e->failed_at_ms &&
+            !may_have_run_again(&n->past[i], e))
             return true;
     return false;
 }
@@ -126,17 +137,28 @@ static int32_t count(const struct entry *n, const struct guard_event *e)
 enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int32_t *out_attempt)
 {
     struct entry n = find(g, e);
-    const struct seen *again = same_record(&n, e);
+    struct seen *again = same_record(&n, e);
     if (again == NULL && is_repeat(&n, e))
         return GUARD_REPEAT;
     if (again != NULL) {
         *out_attempt = again->counted;
+        g->judged = again;
     } else {
         *out_attempt = count(&n, e);
-        n.past[(*n.n_past)++ % PAST] =
-            (struct seen){e->failed_at_ms, e->offset, e->partition, e->attempt, *out_attempt};
+        g->judged = &n.past[(*n.n_past)++ % PAST];
+        *g->judged = (struct seen){.failed_at_ms = e->failed_at_ms,
+                                   .offset = e->offset,
+                                   .due_ms = INT64_MAX,
+                                   .partition = e->partition,
+                                   .attempt = e->attempt,
+                                   .counted = *out_attempt};
     }
     return *out_attempt == e->attempt ? GUARD_NEW : GUARD_LOOP;
+}
+
+void guard_runs_again(struct guard *g, int64_t due_ms)
+{
+    g->judged->due_ms = due_ms;
 }
 
 void guard_recall(struct guard *g, const struct guard_event *e)
@@ -145,6 +167,7 @@ void guard_recall(struct guard *g, const struct guard_event *e)
     int32_t unused;
     bool known =
         *n.n_past > 0 && newest(&n)->partition == e->partition && newest(&n)->offset >= e->offset;
-    if (!known)
-        (void)guard_judge(g, e, &unused);
+    /* What was decided is not known any more: at once, perhaps. */
+    if (!known && guard_judge(g, e, &unused) != GUARD_REPEAT)
+        guard_runs_again(g, e->append_ms);
 }

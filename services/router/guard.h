@@ -27,14 +27,19 @@ struct guard_event {
     int64_t failed_at_ms;
     int32_t partition; /* the record that brought it */
     int64_t offset;
+    int64_t append_ms; /* of that record */
 };
 
-/* Remembers about `capacity` tasks, 128 bytes each. */
+/* Remembers about `capacity` tasks, 152 bytes each. */
 RP_NODISCARD int guard_new(size_t capacity, struct guard **out, struct rp_error *err);
 void guard_free(struct guard *g);
 
 enum guard_verdict guard_judge(struct guard *g, const struct guard_event *event,
                                int32_t *out_attempt);
+
+/* The event that was judged last was let through, and its task runs again at `due_ms` or later. Not
+ * said: it does not, so that whatever looks the same is a repeat. */
+void guard_runs_again(struct guard *g, int64_t due_ms);
 
 /* Learns of an event that was let through before, by whomever; events of a partition come in order.
  * What is known of later ones stays. */

@@ -111,6 +111,7 @@ static struct guard_event guard_event_of(const struct route_record *r, const str
         .failed_at_ms = event->task.failed_at_ms,
         .partition = r->partition,
         .offset = r->offset,
+        .append_ms = r->append_ms == RP_NO_TIME ? r->now_ms : r->append_ms,
     };
 }
 
@@ -119,6 +120,12 @@ static enum guard_verdict judge(struct route_context *c, const struct route_reco
 {
     struct guard_event e = guard_event_of(r, event);
     return c->guard == NULL ? GUARD_NEW : guard_judge(c->guard, &e, &event->failure.attempt);
+}
+
+static void runs_again(const struct route_context *c, int64_t due_ms)
+{
+    if (c->guard != NULL)
+        guard_runs_again(c->guard, due_ms);
 }
 
 /* Whether `topic` can be sent to; if not, `reason` and `detail` say why. Fails RETRIABLE. */
@@ -280,8 +287,10 @@ static int decide(struct route_context *c, const struct route_record *r, struct 
     out->why = decision->why;
     switch (decision->verdict) {
     case RP_RETRY:
+        runs_again(c, decision->due_ms);
         return retry(c, r, event, decision, out, err);
     case RP_FALLBACK:
+        runs_again(c, r->now_ms);
         return fall_back(c, r, event, decision, out, err);
     case RP_DEAD:
         break;

@@ -422,6 +422,14 @@ def test_an_attempt_that_was_not_counted_on_is_read_from_the_headers(pipeline):
     reinvoked(pipeline, task, attempt=3)
 
 
+def test_two_failures_that_are_told_alike_are_two(pipeline):
+    """Who tells whole seconds and no attempt says the same of two failures within one."""
+    task = new_task(pipeline, failed_at=now_ms() // 1000 * 1000)
+    for attempt in (2, 3):
+        pipeline.fail(task)
+        reinvoked(pipeline, task, attempt)
+
+
 def test_a_handler_that_forgets_the_attempt_does_not_loop(pipeline):
     task = new_task(pipeline)
     for attempt in (2, 3):

@@ -28,13 +28,13 @@ static int tear_down(void **state)
 static enum guard_verdict judge(const char *id, int32_t stated, int64_t failed_at_ms,
                                 int64_t offset)
 {
-    struct guard_event e = {rp_str(id), RP_NULL_BYTES, stated, failed_at_ms, 0, offset};
+    struct guard_event e = {rp_str(id), RP_NULL_BYTES, stated, failed_at_ms, 0, offset, 0};
     return guard_judge(guard, &e, &attempt);
 }
 
 static void recall(const char *id, int32_t stated, int64_t failed_at_ms, int64_t offset)
 {
-    struct guard_event e = {rp_str(id), RP_NULL_BYTES, stated, failed_at_ms, 0, offset};
+    struct guard_event e = {rp_str(id), RP_NULL_BYTES, stated, failed_at_ms, 0, offset, 0};
     guard_recall(guard, &e);
 }
 
@@ -90,8 +90,8 @@ static void what_is_recalled_is_known(void **state)
 {
     (void)state;
     for (int32_t i = 1; i <= 3; i++)
-        recall("a", 1, 1000 * i, i);
-    assert_int_equal(judge("a", 1, 2000, 7), GUARD_REPEAT);
+        recall("a", 1, 1000 * i + 1, i);
+    assert_int_equal(judge("a", 1, 2001, 7), GUARD_REPEAT);
     assert_int_equal(judge("a", 1, 9000, 8), GUARD_LOOP);
     assert_int_equal(attempt, 4);
 }
@@ -107,10 +107,48 @@ static void what_is_recalled_again_makes_nothing_forgotten(void **state)
     assert_int_equal(attempt, 7);
 }
 
+static struct guard_event event_of(int64_t failed_at_ms, int64_t offset, int64_t append_ms)
+{
+    return (struct guard_event){rp_str("a"), RP_NULL_BYTES, 1, failed_at_ms, 0, offset, append_ms};
+}
+
+/* A handler that states whole seconds and no attempt says the same of each. */
+static void a_second_failure_in_the_same_second_is_no_repeat(void **state)
+{
+    (void)state;
+    const struct guard_event first = event_of(5000, 1, 5200), early = event_of(5000, 2, 5299),
+                             second = event_of(5000, 3, 5300);
+    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
+    guard_runs_again(guard, 5300);
+    assert_int_equal(guard_judge(guard, &early, &attempt), GUARD_REPEAT);
+    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP);
+    assert_int_equal(attempt, 2);
+    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP); /* read again */
+    assert_int_equal(attempt, 2);
+}
+
+static void a_repeat_that_tells_milliseconds_is_one_at_any_time(void **state)
+{
+    (void)state;
+    const struct guard_event first = event_of(5001, 1, 5200), late = event_of(5001, 2, 9000);
+    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
+    guard_runs_again(guard, 5300);
+    assert_int_equal(guard_judge(guard, &late, &attempt), GUARD_REPEAT);
+}
+
+static void what_a_recalled_task_does_next_is_not_known(void **state)
+{
+    (void)state;
+    const struct guard_event first = event_of(5000, 1, 5200), second = event_of(5000, 2, 5300);
+    guard_recall(guard, &first);
+    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP);
+    assert_int_equal(attempt, 2);
+}
+
 static void a_replay_begins_a_new_life(void **state)
 {
     (void)state;
-    struct guard_event e = {rp_str("a"), RP_NULL_BYTES, 1, 1000, 0, 1};
+    struct guard_event e = {rp_str("a"), RP_NULL_BYTES, 1, 1000, 0, 1, 0};
     assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_NEW);
     e.replay_id = rp_str("job-1");
     e.offset = 2;
@@ -122,7 +160,7 @@ static void a_replay_begins_a_new_life(void **state)
 static void a_task_may_come_by_another_partition(void **state)
 {
     (void)state;
-    struct guard_event e = {rp_str("a"), RP_NULL_BYTES, 1, 1000, 0, 7};
+    struct guard_event e = {rp_str("a"), RP_NULL_BYTES, 1, 1000, 0, 7, 0};
     assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_NEW);
     e.partition = 1;
     assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_REPEAT);
@@ -186,6 +224,9 @@ int main(void)
         TEST(a_record_read_again_that_is_forgotten_passes),
         TEST(what_is_recalled_is_known),
         TEST(what_is_recalled_again_makes_nothing_forgotten),
+        TEST(a_second_failure_in_the_same_second_is_no_repeat),
+        TEST(a_repeat_that_tells_milliseconds_is_one_at_any_time),
+        TEST(what_a_recalled_task_does_next_is_not_known),
         TEST(a_replay_begins_a_new_life),
         TEST(a_task_may_come_by_another_partition),
         TEST(a_size_that_no_memory_has_is_refused),
