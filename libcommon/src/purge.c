@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "archive_export.h"
+#include "archive_json.h"
 #include "audit.h"
 #include "crash_point.h"
 #include "units.h"
@@ -13,8 +14,10 @@
 #define BATCH 1000
 /* How often a batch is tried that somebody else's lock ended. */
 #define TRIES 5
-/* Rows of an export that are held in memory at once: one may be a megabyte. */
+/* Rows of an export that are held in memory at once, and about how many bytes of them, if it is not
+ * a single one: it may be a hundred megabytes. */
 #define EXPORT_BATCH 100
+#define EXPORT_BYTES "8388608"
 
 struct run {
     struct rp_db *db;
@@ -69,13 +72,15 @@ static int list(struct run *r, struct rp_error *err)
     if (rp_db_script(r->db,
                      "DROP TABLE IF EXISTS pg_temp.going;"
                      "CREATE TEMP TABLE going (n bigint PRIMARY KEY, dead_at timestamptz NOT NULL,"
-                     " id bigint NOT NULL)",
+                     " id bigint NOT NULL, size integer NOT NULL)",
                      err) != 0)
         return -1;
     struct rp_query q = begin_with(r->p->where);
-    rp_query_add(&q, "WITH added AS (INSERT INTO pg_temp.going"
-                     " SELECT row_number() OVER (ORDER BY w.dead_at, w.id) - 1, w.dead_at, w.id"
-                     " FROM (SELECT d.dead_at, d.id FROM archive AS d WHERE ");
+    rp_query_add(&q, "WITH added AS (INSERT INTO pg_temp.going SELECT"
+                     " row_number() OVER (ORDER BY w.dead_at, w.id) - 1, w.dead_at, w.id, w.size"
+                     " FROM (SELECT d.dead_at, d.id, ");
+    rp_query_add(&q, r->p->export_path == NULL ? "0" : RP_ARCHIVE_SIZE);
+    rp_query_add(&q, " AS size FROM archive AS d WHERE ");
     add_condition(&q, r->p->where);
     rp_query_add(&q, " AND d.status <> 'replaying'");
     if (r->p->limit > 0) {
@@ -105,16 +110,29 @@ static int export_batch(struct run *r, struct rp_export *file, struct rp_query *
     return failed;
 }
 
-static struct rp_query listed_from(int64_t n)
+/* Behind the last row of the batch that begins with the one numbered `from`. */
+static int find_batch(struct run *r, int64_t from, int64_t *to, struct rp_error *err)
+{
+    struct rp_query q = {0};
+    rp_query_add(&q, "SELECT max(g.n) + 1 FROM (SELECT n, sum(size) OVER (ORDER BY n) - size"
+                     " AS before FROM pg_temp.going WHERE n >= ");
+    rp_query_param_int(&q, from);
+    rp_query_add(&q, " AND n < ");
+    rp_query_param_int(&q, from + EXPORT_BATCH);
+    rp_query_add(&q, ") AS g WHERE g.before < " EXPORT_BYTES);
+    return run_int(r, &q, to, err);
+}
+
+static struct rp_query listed(int64_t from, int64_t to)
 {
     struct rp_query q = {0};
     rp_query_add(&q, "SELECT ");
     rp_query_add(&q, rp_archive_json);
     rp_query_add(&q, " FROM pg_temp.going AS g JOIN archive AS d ON d.dead_at = g.dead_at"
                      " AND d.id = g.id WHERE g.n >= ");
-    rp_query_param_int(&q, n);
+    rp_query_param_int(&q, from);
     rp_query_add(&q, " AND g.n < ");
-    rp_query_param_int(&q, n + EXPORT_BATCH);
+    rp_query_param_int(&q, to);
     rp_query_add(&q, " ORDER BY g.n");
     return q;
 }
@@ -126,14 +144,24 @@ static struct rp_query matching_behind(const struct rp_query *where, const PGres
     int n = PQntuples(last);
     rp_query_add(&q, "SELECT ");
     rp_query_add(&q, rp_archive_json);
-    rp_query_add(&q, ", d.dead_at, d.id FROM archive AS d WHERE ");
+    rp_query_add(&q, ", d.dead_at, d.id, d.found FROM (SELECT w.*, count(*) OVER () AS found,"
+                     " sum(w.size) OVER (ORDER BY w.dead_at, w.id) - w.size AS before"
+                     " FROM (SELECT d.*, " RP_ARCHIVE_SIZE " AS size FROM archive AS d WHERE ");
     add_condition(&q, where);
     if (n > 0)
         rp_query_add_page(&q, RP_QUERY_BEHIND, PQgetvalue(last, n - 1, 1),
                           PQgetvalue(last, n - 1, 2));
     rp_query_add(&q, " ORDER BY d.dead_at, d.id LIMIT ");
     rp_query_param_int(&q, most);
+    rp_query_add(&q, ") AS w) AS d WHERE d.before < " EXPORT_BYTES " ORDER BY d.dead_at, d.id");
     return q;
+}
+
+/* Behind those rows there may be others: of those that were found, or that were not looked for. */
+static bool are_more(const PGresult *rows)
+{
+    int64_t found = int_of(rows, 3);
+    return found == EXPORT_BATCH || found > PQntuples(rows);
 }
 
 static int stopped(struct rp_error *err)
@@ -144,12 +172,12 @@ static int stopped(struct rp_error *err)
 static int write_listed(struct run *r, struct rp_export *file, PGresult **last,
                         struct rp_error *err)
 {
-    for (int64_t n = 0; n < r->progress->matched; n += EXPORT_BATCH) {
-        struct rp_query q = listed_from(n);
-        if (!go_on(r)) {
-            rp_query_clear(&q);
+    for (int64_t from = 0, to; from < r->progress->matched; from = to) {
+        if (!go_on(r))
             return stopped(err);
-        }
+        if (find_batch(r, from, &to, err) != 0)
+            return -1;
+        struct rp_query q = listed(from, to);
         if (export_batch(r, file, &q, last, err) != 0)
             return -1;
     }
@@ -170,7 +198,7 @@ static int write_matching(struct run *r, struct rp_export *file, PGresult **last
         }
         if (export_batch(r, file, &q, last, err) != 0)
             return -1;
-    } while (PQntuples(*last) == EXPORT_BATCH && r->progress->exported < limit);
+    } while (are_more(*last) && r->progress->exported < limit);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "archive_json.h"
 #include "clock.h"
 #include "crash_point.h"
 
@@ -67,17 +68,13 @@ static const char *order_sql(enum rp_replay_order order)
     return "d.dead_at, d.id";
 }
 
-#define SIZE                                                                                       \
-    "least(2000000000, coalesce(octet_length(d.payload), 0) + coalesce(octet_length(d.raw), 0)"    \
-    " + coalesce(octet_length(d.record), 0))::integer AS size"
-
 static int add_picked(struct rp_query *q, const struct rp_replay_request *r, const char *columns,
                       struct rp_error *err)
 {
     rp_query_add(q, "SELECT row_number() OVER (ORDER BY ");
     rp_query_add(q, order_sql(r->options->order));
     rp_query_add(q, ") AS place, d.dead_at, d.id, d.task_id, d.task_type, d.reason, d.fingerprint,"
-                    " " SIZE);
+                    " " RP_ARCHIVE_SIZE " AS size");
     rp_query_add(q, columns);
     if (add_meant(q, r, "< ", err) != 0)
         return -1;

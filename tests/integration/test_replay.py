@@ -424,6 +424,19 @@ def test_what_retention_dropped_meanwhile_is_refused(replays):
     check_once(replays.reader, "dropped", range(99))
 
 
+def test_all_that_may_be_large_counts_for_a_window(replays):
+    replays.insert("heavy", 3, replays.target)
+    replays.query(
+        "update dead_letter set error_message = repeat('e', 50000), header_keys = '{large}',"
+        " header_values = array[decode(repeat('00', 70000), 'hex')], cause_classes = '{c}',"
+        " cause_messages = array[repeat('c', 30000)] where task_id like 'heavy-%'"
+    )
+    code, text = replays.replay("heavy")
+    assert code == 0, text
+    sizes = replays.query("select size from replay_item where task_id like 'heavy-%'")
+    assert len(sizes) == 3 and min(sizes) >= (150_000,)
+
+
 def test_what_cannot_be_sent_is_refused_and_stays_dead(replays):
     small = replays.pipeline.create_target("small", max_message_bytes=2000)
     replays.insert("large", 60, small)

@@ -151,7 +151,7 @@ static bool was_exported(void)
 
 #define ROWS                                                                                       \
     {                                                                                              \
-        "FROM archive AS d WHERE", "j|dead_at|id", "{\"a\": 1}|2026-01-02|1"                       \
+        "FROM archive AS d WHERE", "j|dead_at|id|found", "{\"a\": 1}|2026-01-02|1|1"               \
     }
 
 /* The first drop only asks; the second one, with the number of the export's rows, does it. */
