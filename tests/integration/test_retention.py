@@ -4,6 +4,8 @@ killed in the middle of each."""
 
 import datetime
 import json
+import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -126,6 +128,36 @@ def test_a_type_is_kept_for_less_and_exported_before(new_keeper):
     assert [(a["rows"], a["finished"]) for (a,) in audit] == [(890, True), (600, True)]
     assert {a["export"] for (a,) in audit} == {str(keeper.folder / name) for name in files}
     assert all("type" in a["filter"] for (a,) in audit)
+
+
+def test_the_name_of_a_type_is_no_filter(new_keeper):
+    types = ("type-1,type-2", "!=type-0", "it's", "type-3")
+    keeper = new_keeper(export=False, retention={"by_type": dict.fromkeys(types, "7d")})
+    keeper.add(12, 400, types=4)
+    keeper.start()
+    wait_for(lambda: keeper.rows() == 300, "what is too old to go")
+    left = keeper.query("select distinct task_type from dead_letter order by 1")
+    assert left == [("type-0",), ("type-1",), ("type-2",)]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("by_type", [{}, {"type-0": "7d"}], ids=["day", "type"])
+def test_an_export_of_large_ones_takes_no_more_memory(new_keeper, by_type):
+    """200 MB in all, in batches of as many rows as without."""
+    keeper = new_keeper(retention={"by_type": by_type})
+    keeper.add(12 if by_type else 40, 100, types=1)
+    keeper.query(
+        "update dead_letter set header_keys = '{large}',"
+        " header_values = array[decode(repeat('00', 2000000), 'hex')]"
+    )
+    keeper.add(3, 5, types=2)
+    service = keeper.start()
+    wait_for(lambda: keeper.rows() == 5, "what is too old to go", 60)
+    ((_, rows),) = keeper.exported().items()
+    assert len({row["id"] for row in rows}) == len(rows) == 100
+    status = pathlib.Path(f"/proc/{service.process.pid}/status").read_text()
+    (peak_kb,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
+    assert int(peak_kb) < 120_000
 
 
 def test_a_day_is_exported_before_it_is_dropped(new_keeper):
