@@ -318,8 +318,12 @@ int rp_db_open(const char *dsn, const char *name, int64_t timeout_ms, struct rp_
     }
     db->alive = true;
     (void)PQsetNoticeReceiver(db->conn, drop_notice, NULL);
-    /* Compiling a plan for all of the archive's partitions takes many seconds, and saves none. */
-    if (rp_db_script(db, "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off", err) != 0 ||
+    /* Compiling a plan for all of the archive's partitions takes many seconds, and saves none. Who
+     * waits for a lock reads on to see what its holder did, which only this isolation shows. */
+    if (rp_db_script(db,
+                     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off;"
+                     " SET default_transaction_isolation = 'read committed'",
+                     err) != 0 ||
         rp_db_set_timeout(db, timeout_ms, err) != 0) {
         rp_db_close(db);
         return -1;
