@@ -27,14 +27,15 @@ def rows_a_second(db, table):
 
 
 def archiver(stage, figures, options):
+    label = f"archiver, dead letters of {options.sizes[-1]} B: throughput"
     for number in range(options.rounds):
         with stage.pipeline("archiver", 4) as pipeline:
             our_rows(stage, pipeline, options)
             with psycopg.connect(pipeline.dsn) as db:
-                raw_rows(db, pipeline.dsn)
-                ours, raw = rows_a_second(db, "dead_letter"), rows_a_second(db, "bare")
-        label = f"archiver, dead letters of {options.sizes[-1]} B"
-        figures.add(f"{label}: throughput", "rows/s", ours, raw, 0.8, "higher")
+                ours, columns, parts = rows_a_second(db, "dead_letter"), *as_copied(db)
+                one, two = (raw_rows(db, pipeline.dsn, columns, parts, n) for n in (1, 2))
+        figures.add(label, "rows/s", ours, one, 0.8, "higher")
+        figures.add(f"{label} beside two connections", "rows/s", ours, two)
 
 
 def checkpoint(dsn):
@@ -55,12 +56,11 @@ def our_rows(stage, pipeline, options):
     assert process.stop() == 0
 
 
-def raw_rows(db, dsn):
-    """The same rows, by COPY into a table like that one, in transactions of the same size."""
+def as_copied(db):
+    """What was archived, as COPY has it: the columns, and transactions of as many rows as the archiver's."""
     count = db.execute("select count(*) from dead_letter").fetchone()[0]
     db.execute("create table numbered as select row_number() over () as n, d.* from dead_letter d")
     db.execute("create index on numbered (n)")
-    db.execute("create table bare (like dead_letter including all)")
     columns = ", ".join(
         row[0]
         for row in db.execute(
@@ -74,12 +74,26 @@ def raw_rows(db, dsn):
         query = f"copy (select {columns} from numbered where n between {first} and {first + BATCH - 1})"
         with db.cursor().copy(f"{query} to stdout (format binary)") as out:
             parts.append(b"".join(map(bytes, out)))
+    return columns, parts
+
+
+def raw_rows(db, dsn, columns, parts, connections):
+    """Rows a second of a bare COPY of them, by so many connections at the same time."""
+    table = f"bare_{connections}"
+    db.execute(f"create table {table} (like dead_letter including all)")
     db.commit()
     checkpoint(dsn)
-    for part in parts:
-        with db.cursor().copy(f"copy bare ({columns}) from stdin (format binary)") as into:
-            into.write(part)
-        db.commit()
+
+    def copy(share):
+        with psycopg.connect(dsn) as own:
+            for part in share:
+                with own.cursor().copy(f"copy {table} ({columns}) from stdin (format binary)") as into:
+                    into.write(part)
+                own.commit()
+
+    with concurrent.futures.ThreadPoolExecutor(connections) as pool:
+        list(pool.map(copy, [parts[i::connections] for i in range(connections)]))
+    return rows_a_second(db, table)
 
 
 def fill_archive(pipeline, count, size, target):

@@ -7,11 +7,12 @@ just written. Throughput is counted from the first to the last append at the des
 stamps them; processor time from the commit of the backlog on."""
 
 import itertools
+import os
 
 from figures import in_turn
 from stage import Fill, finish, more_brokers, now_ms, processor_us, run, start, wait_for_metric
 
-CORES = 2
+CORES = len(os.sched_getaffinity(0))
 POLICIES = {"default": {"max_attempts": 9, "backoff": {"fixed": "1h"}, "jitter": "0%"}}
 
 
@@ -62,10 +63,10 @@ def add_rates(figures, label, what, ours, raw, goal):
 
 def router(stage, figures, options):
     for size in options.sizes:
-        for workers in (1, CORES):
+        for workers in sorted({1, CORES}):
             label = f"router, {size} B, {workers} worker{'s' if workers > 1 else ''}"
             for number in range(options.rounds):
-                router_round(stage, figures, options.count, number, label, size, workers)
+                router_round(stage, figures, options.count, number, label, size, workers, max(8, workers))
 
 
 def router_round(stage, figures, count, number, label, size=200, workers=1, partitions=8, goal=0.9):
