@@ -82,6 +82,8 @@ static struct settle_record record_of(struct lane *lane, const struct frontier_e
         .lesson = lesson,
     };
     parcel_read(bytes, &r.parcel);
+    if (r.parcel.passage.due_ms == RP_NO_TIME)
+        r.parcel.passage.due_ms = entry->settle_ms;
     return r;
 }
 
@@ -106,12 +108,9 @@ static int take(struct dispatch *d, struct lane *lane, const struct frontier_ent
     if (settle_record(&d->settle, &r, &s, err) != 0 ||
         rp_outbox_send(&d->outbox, r.topic, r.partition, r.offset, &s.out, err) != 0)
         return -1;
-    int64_t due_ms = r.parcel.passage.due_ms;
-    if (due_ms == RP_NO_TIME)
-        due_ms = entry->settle_ms;
     d->taken[s.out.tag] = (struct taken){.lane = lane,
                                          .settle_ms = entry->settle_ms,
-                                         .due_ms = due_ms,
+                                         .due_ms = r.parcel.passage.due_ms,
                                          .handle = entry->handle,
                                          .kind = s.kind,
                                          .reason = s.reason};

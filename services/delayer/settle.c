@@ -64,8 +64,6 @@ static struct rp_passage complete(const struct settle_record *r, const struct rp
         p.task_id = task->task_id;
     if (p.attempt == 0)
         p.attempt = task->attempt == INT32_MAX ? INT32_MAX : task->attempt + 1;
-    if (p.due_ms == RP_NO_TIME)
-        p.due_ms = r->now_ms;
     if (p.first_failed_at_ms == RP_NO_TIME)
         p.first_failed_at_ms =
             task->first_failed_at_ms != RP_NO_TIME ? task->first_failed_at_ms : task->failed_at_ms;

@@ -22,8 +22,8 @@ struct settle_context {
 };
 
 struct settle_record {
-    struct parcel parcel;
-    const char *topic; /* where it is held */
+    struct parcel parcel; /* with the due time that it has without a stated one */
+    const char *topic;    /* where it is held */
     int32_t partition;
     int64_t offset;
     bool lap; /* it starts another lap, unless it is due by now */
