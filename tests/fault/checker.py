@@ -242,8 +242,10 @@ class Judge:
             for l in letters:
                 key = self.key_of_letter(l.letter)
                 said = [event.task for event in self.said.get(key, ())]
-                shrunk = l.letter["reason"] == "OVERSIZED"
-                if l.letter["task"] not in said and not shrunk:
+                task = l.letter["task"]
+                # What does not fit dead-letter either leaves its payload behind.
+                shrunk = l.letter["reason"] == "OVERSIZED" and task and task["payload"] is None
+                if task not in said and not shrunk:
                     self.say("altered", task_id, "the dead letter's task is not its event")
                 wanted = plan and (plan.attempts if replay is None else attempt)
                 if wanted is not None and l.letter["attempts"] != wanted:
@@ -315,6 +317,10 @@ class Judge:
             self.say("unread", None, say)
 
 
+def ms_of(time):
+    return None if time is None else round(time.timestamp() * 1000)
+
+
 def differences(row, letter):
     """What a row has otherwise than the dead letter."""
     body = letter.letter
@@ -326,6 +332,10 @@ def differences(row, letter):
     place = (row["source_topic"], row["source_partition"], row["source_offset"])
     if place != (body["topic"], body["partition"], body["offset"]):
         yield "source", f"{place}"
+    # The archive takes the decision's time but where that is wrong by a day; our clocks are by seconds.
+    times = (ms_of(row["decided_at"]), ms_of(row["dead_at"]))
+    if times != (body["decided_at"], body["decided_at"]):
+        yield "times", f"decided, dead at {times} for {body['decided_at']}"
     task = body["task"]
     if task is None:
         return
@@ -336,3 +346,15 @@ def differences(row, letter):
         yield "headers", f"{row['header_keys']}"
     if row["replay_job"] != replay_of(pairs(task)):
         yield "replay_job", f"{row['replay_job']!r}"
+    error = task["error"]
+    causes = [(cause["class"], cause["message"]) for cause in error["causes"]]
+    for name, is_there, was in (
+        ("error_class", row["error_class"], error["class"]),
+        ("error_message", row["error_message"], error["message"]),
+        ("error_category", row["error_category"], error["category"]),
+        ("causes", list(zip(row["cause_classes"], row["cause_messages"])), causes),
+        ("first_failed_at", ms_of(row["first_failed_at"]), task["first_failed_at"]),
+        ("failed_at", ms_of(row["failed_at"]), task["failed_at"]),
+    ):
+        if is_there != was:
+            yield name, f"{is_there!r} for {was!r}"

@@ -4,8 +4,10 @@
 import os
 import pathlib
 import re
+import signal
 import socket
 import struct
+import time
 
 import servers
 from confluent_kafka.admin import AdminClient
@@ -78,6 +80,22 @@ class Postgres(servers.Postgres):
             "--set", f"max_connections={self.CONNECTIONS}",
         )  # fmt: skip
         self.dsn = (folder / "dsn").read_text().strip()
+
+    def kill(self):
+        """The first of its processes alone; the others end once they notice."""
+        pid = (self.folder / "data/postmaster.pid").read_text().split()[0]
+        os.kill(int(pid), signal.SIGKILL)
+
+    def start(self):
+        """After `kill` it is refused until the dead one is reaped and the others have ended."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return super().start()
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
 
 
 def library_of_faketime():

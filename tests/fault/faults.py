@@ -117,8 +117,9 @@ def kill_coordinator_in_commit(h):
 
 
 def kill_postgres(h):
-    yield h.background(h.postgres.stop)
-    yield h.rng.uniform(0, 4)
+    """Its first process dies without a word, or all are told to end at once."""
+    yield h.background(h.rng.choice([h.postgres.kill, h.postgres.stop]))
+    yield h.rng.choice([0, h.rng.uniform(0, 4)])
     yield h.background(h.postgres.start)
 
 
@@ -177,8 +178,12 @@ def fill_disk(h):
     """The spill file's disk is full while more is held than memory takes."""
     if h.spill is None:
         return
-    for _ in range(150):
-        h.load.emit("bulky")
+    failed = h.spills_failed()
+    # However little memory a worker is given, it spills when it begins its third segment of 1 MiB. Each of
+    # these fills one, and what has one key is all one worker's.
+    key = b"bulky-%d" % h.rng.randrange(100)
+    for _ in range(8):
+        h.load.emit("bulky", key, 600_000)
     room = os.statvfs(h.spill)
     filler = h.spill / "filler"
     try:
@@ -186,8 +191,9 @@ def fill_disk(h):
             f.write(bytes(room.f_bavail * room.f_frsize))
     except OSError:
         pass  # as full as it gets
-    yield h.rng.uniform(3, 6)
+    yield h.rng.uniform(6, 9)  # they are due after 5.5 s, and held for the last 3.5 or 1.5, by tier
     filler.unlink()
+    h.counts["spill_failed"] += h.spills_failed() > failed
 
 
 def step_clock(h):

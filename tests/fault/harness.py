@@ -31,7 +31,7 @@ class Harness:
         self.seed, self.rng, self.rate = seed, random.Random(seed), rate
         self.relay, self.kafka, self.postgres = relay, kafka, postgres
         self.tiers, self.counts, self.complaints = 0, collections.Counter(), []
-        self.gone, self.active, self.victims = [], [], []
+        self.gone, self.active, self.victims, self.history = [], [], [], None
         self.pool = concurrent.futures.ThreadPoolExecutor(4)
         config = {
             "kafka": {
@@ -46,6 +46,11 @@ class Harness:
         self.pipeline = Pipeline(kafka, postgres, f"seed-{seed}", config, 6, folder="fault")
         relay.pids = self.pids
         self.spill = self.mount()
+        self.unable = {
+            *[fill_disk] * (self.spill is None), *[step_clock] * (library_of_faketime() is None)
+        }  # fmt: skip
+        if left_out := [fault.__name__ for fault in FAULTS if fault in self.unable]:
+            print(f"left out, since this machine cannot: {', '.join(left_out)}", flush=True)
         self.load = Load(self.pipeline, self.rng)
         self.replays = Replays(self.pipeline)
         for name, count in WORKERS.items():
@@ -106,6 +111,11 @@ class Harness:
         deadline = time.monotonic() + seconds
         return lambda: time.monotonic() > deadline or condition()
 
+    def spills_failed(self):
+        """How often the delayers said so. One that did says it again only once a spill has worked."""
+        logs = self.pipeline.folder.glob("delayer-*.log")
+        return sum(log.read_bytes().count(b" spill-failed ") for log in logs)
+
     def complain(self, text):
         self.complaints.append(text)
         print(f"\n  {text}", flush=True)
@@ -162,8 +172,7 @@ class Harness:
             fault: weight
             for fault, (weight, kind) in FAULTS.items()
             if kind not in taken
-            and not (fault is fill_disk and self.spill is None)
-            and not (fault is step_clock and library_of_faketime() is None)
+            and fault not in self.unable
             and not (fault.__name__ == "add_worker" and crowded)
         }
         return self.rng.choices(list(able), list(able.values()))[0]
@@ -211,8 +220,11 @@ class Harness:
         replays = self.finish_replays()
         self.load.finish(DRAIN_S)
         self.load.await_replayed(replays)
-        history = self.load.history(replays)
+        self.history = history = self.load.history(replays)
         faults = judge(history)
+        if self.counts["fill_disk"]:
+            failed, full = self.counts["spill_failed"], self.counts["fill_disk"]
+            print(f"at least {failed} of {full} full disks were in a spill's way")
         print(
             f"{len(self.load.plans)} tasks, {len(history.events)} events,"
             f" {len(history.deliveries)} re-invocations, {len(history.letters)} dead letters,"
@@ -252,7 +264,7 @@ def keep(harness, history, faults):
     who aborted it, is only told there."""
     folder = harness.pipeline.folder
     with open(folder / "history.pickle", "wb") as f:
-        pickle.dump(history, f)
+        pickle.dump(history or harness.load.so_far(), f)
     (folder / "faults.txt").write_text("\n".join(map(str, faults + harness.complaints)))
     copy = ["cp", "-r", "--sparse=always", harness.kafka.folder, folder / "kafka"]
     subprocess.run(copy, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 
 SMALL_MAX = 3000  # bytes that the topic `small` takes
 SILENCE_S = 40  # more than any delay, or what a rebalance or a transaction's end takes
+QUIET_S = 8  # more than any delay below: what was sent twice by mistake may wait for one of its own
 POLICIES = {
     "flaky": {
         "max_attempts": 6,
@@ -27,7 +28,7 @@ POLICIES = {
     "direct": {"max_attempts": 6, "backoff": "none"},
     "lapping": {"max_attempts": 3, "backoff": {"fixed": "7s"}, "jitter": "0%"},
     "doomed": {"max_attempts": 3, "backoff": {"fixed": "400ms"}, "jitter": "0%"},
-    "bulky": {"max_attempts": 3, "backoff": {"fixed": "3500ms"}, "jitter": "0%"},
+    "bulky": {"max_attempts": 3, "backoff": {"fixed": "5500ms"}, "jitter": "0%"},
     "soon": {"max_attempts": 6, "backoff": {"fixed": "200ms"}, "jitter": "0%"},
 }
 # type: (share of the tasks, least delay, target, how it ends)
@@ -43,10 +44,15 @@ KINDS = {
     "large": (3, 200, "small", "OVERSIZED"),
     "large-direct": (3, 0, "small", "OVERSIZED"),
     "garbage": (4, 0, None, "UNDECODABLE"),
-    "bulky": (1, 3500, "handler", None),
+    "bulky": (1, 5500, "handler", None),
 }
 TYPES = {"persistent": "flaky", "nowhere": "soon", "large": "soon", "large-direct": "direct"}
 ATTEMPTS = {"EXHAUSTED": 3, "UNDECODABLE": 0}
+
+
+def no_whole_second():
+    """A late repeat of an event with a whole second may count as another failure."""
+    return now_ms() | 1
 
 
 class Load:
@@ -62,13 +68,14 @@ class Load:
         self.ahead, self.came = [], time.monotonic()
         self.revived = set()  # (task id, replay job) of what succeeded at last
 
-    def emit(self, kind=None):
-        """A task's first failure."""
+    def emit(self, kind=None, key=None, bulk=30_000):
+        """A task's first failure. Kind and key are drawn where they are not said."""
         kind = kind or self.rng.choices(self.kinds, self.weights)[0]
         number = len(self.plans)
         task_id = f"{kind}-{number}"
         _, delay, target, reason = KINDS[kind]
-        key = f"key-{number % 40}".encode() if self.rng.random() < 0.5 else None
+        if key is None and self.rng.random() < 0.5:
+            key = f"key-{number % 40}".encode()
         if kind == "garbage":
             raw = b"\xc3\x01" + self.rng.randbytes(20) + task_id.encode()
             self.plans[raw] = Plan(raw, None, None, None, [], reason=reason, attempts=0)
@@ -77,7 +84,7 @@ class Load:
             return raw
         size = 2 * SMALL_MAX if target == "small" else self.rng.randrange(0, 400)
         if kind == "bulky":
-            size = 30_000
+            size = bulk
         headers = [("traceparent", self.rng.randbytes(8).hex().encode()), ("n", None), ("n", b"")]
         plan = Plan(
             task_id, self.pipeline.target(target), key, self.rng.randbytes(size),
@@ -103,7 +110,7 @@ class Load:
             },
             "source": "tests",
             "first_failed_at": None,
-            "failed_at": now_ms(),
+            "failed_at": no_whole_second(),
         }  # fmt: skip
         self.send(self.tasks[task_id])
         return task_id
@@ -132,7 +139,7 @@ class Load:
                 headers = [{"key": key, "value": value} for key, value in record.headers]
                 self.send(
                     self.tasks[task_id]
-                    | {"attempt": int(attempt), "headers": headers, "failed_at": now_ms()}
+                    | {"attempt": int(attempt), "headers": headers, "failed_at": no_whole_second()}
                 )
 
     def handle_on(self):
@@ -162,7 +169,7 @@ class Load:
                 self.bury()
             except psycopg.OperationalError:
                 pass
-        quiet = time.monotonic() + 2
+        quiet = time.monotonic() + QUIET_S
         while time.monotonic() < quiet:
             self.handle(0.2)
         assert self.pipeline.producer.flush(60) == 0
@@ -176,6 +183,13 @@ class Load:
             dead = {(r["task_id"], r["replay_job"]) for r in self.pipeline.dead_letters()}
             if left <= dead:
                 break
+
+    def so_far(self):
+        """What is known without asking a server, where one is in the way of the history."""
+        return {
+            "plans": self.plans, "open": self.open, "ahead": self.ahead,
+            "received": [record for reader in self.readers for record in reader.records],
+        }  # fmt: skip
 
     def history(self, replays=()):
         """Everything, read from the start."""

@@ -36,23 +36,36 @@ def arguments():
 
 
 def part(servers, seed, cycles, rate):
-    """Runs one pipeline; returns what was wrong with it, and what was done to it."""
+    """Runs one pipeline and writes down its result; returns what was wrong with it, and what was done
+    to it. Where it breaks off, there is as much as was learnt until then."""
     harness = Harness(seed, *servers, rate)
-    history, faults = None, []
+    number, faults, broken_off = 0, [], None
     try:
         harness.settle()
         for number in range(1, cycles + 1):
             harness.cycle(number)
-        history, faults = harness.check()
+        _, faults = harness.check()
+    except Exception as error:
+        broken_off, faults = error, [f"broken off: {error!r}"]
     finally:
         ends = harness.close()
     wrong = faults + harness.complaints + ends
     for fault in wrong[:20]:
         print(f"  {fault}")
     if wrong:
-        print(f"kept in {keep(harness, history, faults + ends)}")
+        print(f"kept in {keep(harness, harness.history, faults + ends)}")
     else:
         harness.pipeline.forget()
+    result = {
+        "seed": seed, "cycles": number, "tasks": len(harness.load.plans), "wrong": len(wrong),
+        "faults": dict(harness.counts.most_common()),
+    }  # fmt: skip
+    if broken_off is not None:
+        result["broken_off"] = repr(broken_off)
+    with open(BUILD / "fault" / "results.jsonl", "a") as f:
+        print(json.dumps(result), file=f)
+    if broken_off is not None:
+        raise broken_off
     return len(wrong), len(harness.load.plans), harness.counts
 
 
@@ -74,12 +87,6 @@ def main():
             print(f"== seed {seed}, {n} cycles", flush=True)
             more = part((relay, kafka, postgres), seed, n, options.rate)
             wrong, tasks, counts = wrong + more[0], tasks + more[1], counts + more[2]
-            result = {
-                "seed": seed, "cycles": n, "tasks": more[1], "wrong": more[0],
-                "faults": dict(more[2].most_common()),
-            }  # fmt: skip
-            with open(BUILD / "fault" / "results.jsonl", "a") as f:
-                print(json.dumps(result), file=f)
             done, seed = done + n, seed + 1
     relay.stop()
     print(f"{done} cycles, {tasks} tasks, {time.monotonic() - began:.0f} s: {dict(counts)}")

@@ -72,6 +72,12 @@ def rules(load):
     return {fault.rule for fault in faults}
 
 
+def judged(load, broken, *wrong):
+    """What is broken is caught for one of these, and what is sound for nothing at all."""
+    found = rules(load)
+    return bool(found & set(wrong)) if broken else not found
+
+
 @pytest.mark.parametrize("broken", [None, "guard"])
 def test_a_repeated_event(scene, broken):
     pipeline, load, victim = scene("router-repeat", broken, ["delayer", "archiver"], repeats=0.5)
@@ -79,7 +85,7 @@ def test_a_repeated_event(scene, broken):
     emit(load, 30)
     load.finish()
     # Where the repeat is taken for a failure of its own, it counts as another attempt.
-    assert bool(rules(load) & {"doubled", "attempt"}) == bool(broken)
+    assert judged(load, broken, "doubled", "attempt")
 
 
 @pytest.mark.parametrize("broken", [None, "transaction"])
@@ -89,7 +95,7 @@ def test_a_router_that_dies_before_its_commit(scene, broken):
     until_dead(load, victim)
     victim.start().wait_ready()
     load.finish()
-    assert ("doubled" in rules(load)) == bool(broken)
+    assert judged(load, broken, "doubled")
 
 
 @pytest.mark.parametrize("broken", [None, "frontier"])
@@ -99,7 +105,7 @@ def test_a_delayer_that_dies_among_mixed_delays(scene, broken):
     until_dead(load, victim)
     victim.start().wait_ready()
     load.finish()
-    assert ("doubled" in rules(load)) == bool(broken)
+    assert judged(load, broken, "doubled")
 
 
 @pytest.mark.parametrize("broken", [None, "fence"])
@@ -112,7 +118,7 @@ def test_a_delayer_that_comes_back_when_its_place_was_given_away(scene, broken):
     wait_for(lambda: in_hand in committed(heir), "the heir to send what the zombie has in hand", 30)
     victim.process.send_signal(18)
     load.finish()
-    assert ("doubled" in rules(load)) == bool(broken)
+    assert judged(load, broken, "doubled")
 
 
 def sent(delayer):

@@ -3,6 +3,7 @@
 wrong. test_broken.py has it on pipelines that really do wrong."""
 
 import copy
+import datetime
 
 import pytest
 from checker import Delivery, Event, History, Item, Letter, Plan, Replay, judge, replay_of
@@ -15,7 +16,10 @@ def event(task_id, attempt, failed_at, offset, headers=OWN):
         "task_id": task_id, "task_type": "t", "target": "handler", "key": b"k",
         "payload": b"\0\xff", "headers": [{"key": k, "value": v} for k, v in headers],
         "attempt": attempt, "source": "s", "first_failed_at": None, "failed_at": failed_at,
-        "error": {"class": "E", "message": "", "category": None, "causes": []},
+        "error": {
+            "class": "E", "message": "", "category": None,
+            "causes": [{"class": "C", "message": "because"}],
+        },
     }  # fmt: skip
     return Event(0, offset, b"k", b"...", task)
 
@@ -38,8 +42,13 @@ def letter(of, offset, reason="EXHAUSTED", attempts=2):
     return Letter(0, offset, b"k", body)
 
 
+def time_of(ms):
+    return None if ms is None else datetime.datetime.fromtimestamp(ms / 1000, datetime.timezone.utc)
+
+
 def row(l):
     body, task = l.letter, l.letter["task"] or {}
+    error = task.get("error", {})
     names = ("task_id", "task_type", "target", "payload", "attempt", "source")
     return {name: task.get(name) for name in names} | {
         "record_partition": l.partition, "record_offset": l.offset, "record_key": l.key,
@@ -49,6 +58,13 @@ def row(l):
         "header_keys": [h["key"] for h in task.get("headers", [])],
         "header_values": [h["value"] for h in task.get("headers", [])],
         "replay_job": replay_of([(h["key"], h["value"]) for h in task.get("headers", [])]),
+        "decided_at": time_of(body["decided_at"]), "dead_at": time_of(body["decided_at"]),
+        "first_failed_at": time_of(task.get("first_failed_at")),
+        "failed_at": time_of(task.get("failed_at")),
+        "error_class": error.get("class"), "error_message": error.get("message"),
+        "error_category": error.get("category"),
+        "cause_classes": [cause["class"] for cause in error.get("causes", [])],
+        "cause_messages": [cause["message"] for cause in error.get("causes", [])],
     }  # fmt: skip
 
 
@@ -208,6 +224,15 @@ def change_letter(h):
     h.rows[0]["payload"] = b"!"
 
 
+def refuse_as_oversized(h):
+    h.plans["dies"].reason = h.letters[0].letter["reason"] = h.rows[0]["reason"] = "OVERSIZED"
+
+
+def change_oversized_letter(h):
+    refuse_as_oversized(h)
+    change_letter(h)
+
+
 def wrong_reason(h):
     h.letters[0].letter["reason"] = h.rows[0]["reason"] = "OTHER"
 
@@ -226,6 +251,22 @@ def invent_row(h):
 
 def change_row(h):
     h.rows[0]["task_key"] = b"x"
+
+
+def change_message_of_row(h):
+    h.rows[0]["error_message"] = "x"
+
+
+def lose_cause_of_row(h):
+    h.rows[0]["cause_classes"] = h.rows[0]["cause_messages"] = []
+
+
+def change_failure_of_row(h):
+    h.rows[0]["failed_at"] = time_of(3501)
+
+
+def change_death_of_row(h):
+    h.rows[1]["dead_at"] = time_of(5001)
 
 
 def set_archive_back(h):
@@ -255,9 +296,11 @@ def never_end(h):
         (change_payload, "altered"), (change_key, "altered"), (reorder_headers, "altered"),
         (pile_up_headers, "altered"), (leave_out_due, "altered"),
         (forget_first_failure, "altered"), (wrong_topic, "altered"), (change_letter, "altered"),
-        (never_end, "end"), (wrong_reason, "end"),
+        (change_oversized_letter, "altered"), (never_end, "end"), (wrong_reason, "end"),
         (lose_row, "archive"), (double_row, "archive"), (invent_row, "archive"),
-        (change_row, "archive"), (set_archive_back, "archive"), (vanish, "vanished"),
+        (change_row, "archive"), (change_message_of_row, "archive"),
+        (lose_cause_of_row, "archive"), (change_failure_of_row, "archive"),
+        (change_death_of_row, "archive"), (set_archive_back, "archive"), (vanish, "vanished"),
         (withhold, "unread"),
     ],
 )  # fmt: skip
@@ -265,6 +308,15 @@ def test_a_fault_is_found(spoil, rule):
     history = copy.deepcopy(good())
     spoil(history)
     assert rule in rules(history)
+
+
+def test_what_was_shrunk_to_fit_is_no_fault():
+    history = copy.deepcopy(good())
+    refuse_as_oversized(history)
+    letter = history.letters[0].letter
+    letter["task"] = letter["task"] | {"payload": None, "headers": []}
+    history.rows[0] = row(history.letters[0])
+    assert judge(history) == []
 
 
 def lose_replayed(h):
