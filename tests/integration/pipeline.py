@@ -212,9 +212,12 @@ class Pipeline:
         self.write_config(self.config_file)
         self.cli("topics", "apply")
         self.cli("db", "migrate")
-        self.producer = Producer(
+        self.producer = self.new_producer()
+
+    def new_producer(self):
+        return Producer(
             {
-                "bootstrap.servers": kafka.bootstrap, "enable.idempotence": True, "linger.ms": 1,
+                "bootstrap.servers": self.kafka.bootstrap, "enable.idempotence": True, "linger.ms": 1,
                 "log_level": 2,  # that a broker which a test killed is away is no news
             }  # fmt: skip
         )
