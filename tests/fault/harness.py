@@ -159,12 +159,12 @@ class Harness:
     def draw(self):
         """One fault or two that do not exclude each other."""
         first = self.draw_one(set())
-        if self.rng.random() < 0.3:
-            second = self.draw_one({FAULTS[first][1]} - {None})
-            return [first, second]
-        return [first]
+        two = self.rng.random() < 0.3
+        second = self.draw_one({FAULTS[first][1]} - {None}) if two else None
+        return [first] if second is None else [first, second]
 
     def draw_one(self, taken):
+        """None: only what excludes it is left."""
         crowded = all(
             len([s for s in self.pipeline.services if s.name == name]) >= MOST for name in WORKERS
         )
@@ -175,7 +175,7 @@ class Harness:
             and fault not in self.unable
             and not (fault.__name__ == "add_worker" and crowded)
         }
-        return self.rng.choices(list(able), list(able.values()))[0]
+        return self.rng.choices(list(able), list(able.values()))[0] if able else None
 
     def cycle(self, number):
         self.victims = []
