@@ -24,6 +24,10 @@ void rp_filter_free(struct rp_filter *f);
  * was. */
 RP_NODISCARD int rp_filter_flag(struct rp_filter *f, const char *field, const char *value,
                                 struct rp_error *err);
+/* The field has this value, which may be a glob. It is no list, no operator, and not `none`,
+ * whatever it looks like. */
+RP_NODISCARD int rp_filter_is(struct rp_filter *f, const char *field, const char *value,
+                              struct rp_error *err);
 /* `--where expression`, as often as it comes. A failure leaves the filter as it was and says "at
  * 17: ...", in characters from 1. */
 RP_NODISCARD int rp_filter_where(struct rp_filter *f, const char *expression, struct rp_error *err);

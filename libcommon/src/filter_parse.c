@@ -414,18 +414,45 @@ static struct rp_filter_node *parse_flag(struct parser *p, enum rp_filter_field 
     return n == NULL ? no_memory(p) : n;
 }
 
-int rp_filter_flag(struct rp_filter *f, const char *field, const char *value, struct rp_error *err)
+static struct rp_filter_node *parse_exact(struct parser *p, enum rp_filter_field field)
+{
+    struct rp_filter_node *term = node(p->f, RP_NODE_TERM);
+    const char *copy = rp_arena_copy(&p->f->arena, p->text, strlen(p->text) + 1);
+    if (term == NULL || copy == NULL || !make_room(p, term, 1))
+        return no_memory(p);
+    term->field = field;
+    term->op = RP_OP_EQ;
+    if (rp_filter_value(p->f, field, term->op, copy, false, term->values, p->err) != 0)
+        return NULL;
+    term->n_values = 1;
+    return term;
+}
+
+typedef struct rp_filter_node *parse_fn(struct parser *p, enum rp_filter_field field);
+
+static int add_term(struct rp_filter *f, const char *field, const char *value, parse_fn *parse,
+                    struct rp_error *err)
 {
     struct parser p = {.f = f, .text = value, .err = err};
     enum rp_filter_field at = rp_filter_field(field);
     if (at == RP_N_FIELDS)
         return rp_fail(err, RP_E_INVALID, RP_POISON, "there is no field '%.40s'", field);
-    struct rp_filter_node *n = check_text(f, value, err) == 0 ? parse_flag(&p, at) : NULL;
+    struct rp_filter_node *n = check_text(f, value, err) == 0 ? parse(&p, at) : NULL;
     if (n == NULL)
         return -1;
     rp_filter_adopt(&f->root, n);
     f->said = true;
     return 0;
+}
+
+int rp_filter_flag(struct rp_filter *f, const char *field, const char *value, struct rp_error *err)
+{
+    return add_term(f, field, value, parse_flag, err);
+}
+
+int rp_filter_is(struct rp_filter *f, const char *field, const char *value, struct rp_error *err)
+{
+    return add_term(f, field, value, parse_exact, err);
 }
 
 int rp_filter_new(int64_t now_ms, struct rp_filter **out, struct rp_error *err)

@@ -83,20 +83,6 @@ static int purge_all(struct rule *rule, struct rp_error *err)
     return failed;
 }
 
-/* As a string of an expression: a flag would take `a,b` for two types, and `!=a` for all but one.
- */
-static int add_type(struct rp_filter *filter, const char *type, struct rp_error *err)
-{
-    struct rp_buf text = {0};
-    int failed = rp_buf_append(&text, "type = '", 8, err);
-    for (const char *c = type; failed == 0 && *c != '\0'; c++)
-        failed = rp_buf_append(&text, *c == '\'' ? "''" : c, *c == '\'' ? 2 : 1, err);
-    if (failed == 0 && (failed = rp_buf_append(&text, "'", 2, err)) == 0)
-        failed = rp_filter_where(filter, (const char *)text.data, err);
-    rp_buf_clear(&text);
-    return failed;
-}
-
 /* "type = 'mail.*' and dead_at < 2026-11-14T03:00:00.000Z" */
 static int make_filter(struct rule *rule, int64_t until_ms, struct rp_filter *filter,
                        struct rp_query *where, struct rp_buf *text, struct rp_error *err)
@@ -105,7 +91,7 @@ static int make_filter(struct rule *rule, int64_t until_ms, struct rp_filter *fi
     time_t seconds = (time_t)(until_ms / 1000);
     struct tm tm;
     (void)strftime(until, sizeof until, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &tm));
-    if (add_type(filter, rule->keep->type, err) != 0 ||
+    if (rp_filter_is(filter, "type", rule->keep->type, err) != 0 ||
         rp_filter_flag(filter, "until", until, err) != 0 ||
         rp_filter_sql(filter, where, err) != 0 || rp_filter_text(filter, text, err) != 0)
         return -1;
@@ -123,7 +109,8 @@ static int add_types(struct rule *rule, int64_t now_ms, struct rp_query *where, 
     if (rp_filter_new(now_ms, &filter, err) != 0)
         return -1;
     rp_query_add(&q, "SELECT array_agg(DISTINCT d.task_type) FROM dead_letter_count AS d WHERE ");
-    int failed = add_type(filter, rule->keep->type, err) != 0 || rp_filter_sql(filter, &q, err) != 0
+    int failed = rp_filter_is(filter, "type", rule->keep->type, err) != 0 ||
+                         rp_filter_sql(filter, &q, err) != 0
                      ? -1
                      : rp_query_run(&q, rule->db, &types, err);
     rp_query_clear(&q);

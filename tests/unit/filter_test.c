@@ -115,6 +115,24 @@ static void a_flag_may_begin_with_an_operator(void **state)
     reads(flag("until", "2026-11-21"), "dead_at < 2026-11-21T00:00:00.000Z");
 }
 
+static void a_name_is_taken_as_it_stands(void **state)
+{
+    static const struct {
+        const char *name, *expected;
+    } names[] = {
+        {"pay,refund", "type = 'pay,refund'"},
+        {"!=pay", "type = '!=pay'"},
+        {"none", "type = 'none'"},
+        {"it's", "type = 'it''s'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct rp_filter *f = new_filter();
+        assert_int_equal(rp_filter_is(f, "type", names[i].name, NULL), 0);
+        reads(f, names[i].expected);
+    }
+}
+
 static void a_flag_s_operator_must_fit(void **state)
 {
     (void)state;
@@ -529,6 +547,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flags_are_all_meant),
         cmocka_unit_test(a_flag_may_begin_with_an_operator),
+        cmocka_unit_test(a_name_is_taken_as_it_stands),
         cmocka_unit_test(a_flag_s_operator_must_fit),
         cmocka_unit_test(words_combine_by_their_precedence),
         cmocka_unit_test(values_are_bare_or_quoted),
