@@ -39,6 +39,12 @@ def wait_for(condition, what, timeout=30):
     return result
 
 
+def memory_kib(pid, what="VmRSS"):
+    """What of a process is resident; VmHWM: the most that ever was."""
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(rf"{what}:\s+(\d+)", status.read())[1])
+
+
 def header(record, name):
     """The text of the one header of this name; None where there is none."""
     values = [value for key, value in record.headers if key == name]

@@ -10,7 +10,7 @@ import contract
 import hostile
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from pipeline import header, wait_for
+from pipeline import header, memory_kib, wait_for
 from registry import IDS
 from servers import ROOT
 
@@ -311,8 +311,7 @@ def commit(pipeline, group, position):
 
 
 def resident_mib(service):
-    with open(f"/proc/{service.process.pid}/status") as status:
-        return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) // 1024
+    return memory_kib(service.process.pid) // 1024
 
 
 def test_what_waits_goes_on(pipeline):

@@ -2,14 +2,13 @@
 """What waits in a tier, or is late, waits in the log: so memory hardly notices."""
 
 import os
-import re
 import threading
 import time
 
 import contract
 import pytest
 from confluent_kafka import Producer
-from pipeline import now_ms, wait_for
+from pipeline import memory_kib, now_ms, wait_for
 
 pytestmark = pytest.mark.plain
 
@@ -27,8 +26,7 @@ class Watch(threading.Thread):
         self.pid, self.phase, self.most, self.over = pid, "waiting", {}, False
 
     def resident(self):
-        with open(f"/proc/{self.pid}/status") as status:
-            return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) * 1024
+        return memory_kib(self.pid) * 1024
 
     def run(self):
         while not self.over:

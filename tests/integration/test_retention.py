@@ -4,8 +4,6 @@ killed in the middle of each."""
 
 import datetime
 import json
-import pathlib
-import re
 import signal
 import subprocess
 import time
@@ -14,7 +12,7 @@ import pytest
 
 from archive_db import ArchiveDb
 from crash_points import crash_points
-from pipeline import wait_for
+from pipeline import memory_kib, wait_for
 
 TODAY = datetime.datetime.now(datetime.timezone.utc).date()
 
@@ -155,9 +153,7 @@ def test_an_export_of_large_ones_takes_no_more_memory(new_keeper, by_type):
     wait_for(lambda: keeper.rows() == 5, "what is too old to go", 60)
     ((_, rows),) = keeper.exported().items()
     assert len({row["id"] for row in rows}) == len(rows) == 100
-    status = pathlib.Path(f"/proc/{service.process.pid}/status").read_text()
-    (peak_kb,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
-    assert int(peak_kb) < 120_000
+    assert memory_kib(service.process.pid, "VmHWM") < 120_000
 
 
 def test_a_day_is_exported_before_it_is_dropped(new_keeper):
