@@ -121,7 +121,7 @@ static char *put_character(char *at, struct rp_bytes value, size_t *i)
     uint32_t c;
     size_t n = rp_utf8_next(p, value.len - *i, &c);
     *i += n == 0 ? 1 : n;
-    if (n == 0)
+    if (n == 0 || c == '\0') /* which would end the text */
         return put(at, RP_UTF8_REPLACEMENT, sizeof RP_UTF8_REPLACEMENT - 1);
     if (c == '\n')
         return put(at, "\\n", 2);

@@ -27,6 +27,11 @@ BUILD = ROOT / os.environ.get("REPRISE_BUILD", "build")
 Record = collections.namedtuple(
     "Record", "topic partition offset key value headers timestamp_ms received_ms"
 )
+# Prometheus' text format: name, labels, value.
+SAMPLE = re.compile(
+    r'[a-zA-Z_:][a-zA-Z0-9_:]*(\{[a-zA-Z_]\w*="([^"\\\n]|\\[\\"n])*"(,[a-zA-Z_]\w*="([^"\\\n]|\\[\\"n])*")*\})?'
+    r" (NaN|[+-]Inf|-?\d+(\.\d+)?(e[+-]?\d+)?)"
+)
 
 
 def wait_for(condition, what, timeout=30):
@@ -161,9 +166,16 @@ class Service:
         except OSError:
             return 0, ""
 
+    def samples(self):
+        """The lines of /metrics that are no comments, each as Prometheus reads it."""
+        lines = [line for line in self.get("/metrics")[1].split("\n") if line[:1] not in ("", "#")]
+        assert [line for line in lines if not SAMPLE.fullmatch(line)] == []
+        return lines
+
     def metric(self, series):
         """The sum of all series of this name, which may go on with labels (a regular expression)."""
-        return sum(map(float, re.findall(rf"^{series}(?!\w).* (\S+)$", self.get("/metrics")[1], re.M)))
+        found = (re.match(rf"{series}(?!\w).* (\S+)$", line) for line in self.samples())
+        return sum(float(match[1]) for match in found if match)
 
     def wait_ready(self, timeout=60):
         def ready():

@@ -342,3 +342,4 @@ def test_after_all_of_that_nothing_is_lost_doubled_or_dead(pipeline):
         assert service.running() and service.get("/readyz")[0] == 200
         # What was unpacked is given back: several hundred MiB went through.
         assert resident_mib(service) < 400, service.label
+        assert service.samples(), service.label

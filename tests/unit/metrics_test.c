@@ -81,9 +81,10 @@ static void label_values_are_escaped(void **state)
 {
     struct rp_family *f =
         rp_metrics_family(*state, RP_COUNTER, "c", "", "type,reason", 10, NULL, 0);
-    struct rp_bytes values[] = {rp_str("a\"b\\c\nd\xff"), RP_NULL_BYTES};
+    struct rp_bytes values[] = {{"a\"b\\c\nd\xff\0e", 10}, RP_NULL_BYTES};
     rp_series_add(rp_family_series(f, values), 1);
-    assert_has(*state, "\nc{type=\"a\\\"b\\\\c\\nd\xef\xbf\xbd\",reason=\"\"} 1\n");
+    assert_has(*state, "\nc{type=\"a\\\"b\\\\c\\nd\xef\xbf\xbd\xef\xbf\xbd"
+                       "e\",reason=\"\"} 1\n");
 }
 
 static void the_same_values_are_the_same_series(void **state)
