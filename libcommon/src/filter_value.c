@@ -15,8 +15,9 @@
 
 #define GROUP_DIGITS     16
 #define MIN_GROUP_DIGITS 4
-/* The year 1, before which iso8601 and PostgreSQL's own texts have nothing. */
-#define FIRST_MS (INT64_C(-62135596800) * 1000)
+/* The year 1, before which iso8601 and PostgreSQL's own texts have nothing, less the millisecond
+ * that a count looks further back. */
+#define FIRST_MS (INT64_C(-62135596800) * 1000 + 1)
 
 static const char *const statuses[] = {"dead", "replaying", "replayed", "discarded"};
 
@@ -134,6 +135,9 @@ int rp_filter_value(const struct rp_filter *f, enum rp_filter_field field, enum 
     switch (kind) {
     case RP_FILTER_NAME:
     case RP_FILTER_TEXT:
+        /* An unset variable in a script must not mean all. */
+        if (op != RP_OP_EQ && *text == '\0')
+            return rp_fail(err, RP_E_INVALID, RP_POISON, "an empty text is in all of them");
         return 0;
     case RP_FILTER_REASON:
         return word_of(text, reason_name, RP_N_REASONS, &out->text, err);

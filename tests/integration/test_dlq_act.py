@@ -63,6 +63,8 @@ def test_nothing_is_done_without_filter_reason_and_consent(make):
         db.run(command, "--type", "type-1", "--reason", "", "--yes", code=2)
         db.run(command, "--type", "type-1", "--reason", "exhausted", "--yes", code=2)
         assert "--dead-for" in db.stderr
+        db.run(command, "--message", "", "--reason", "x", "--yes", code=2)
+        assert "--message: an empty text is in all of them" in db.stderr
         db.run(command, "--type", "type-1", "--reason", "x", code=6)
         db.run(command, "--type", "nobody", "--reason", "x", "--yes", code=4)
         db.run(command, "--where", "type = ", "--reason", "x", "--yes", code=2)

@@ -156,6 +156,22 @@ static void a_flag_s_operator_must_fit(void **state)
     reads(flag("came-back", "=true"), "came_back = true");
 }
 
+static void an_empty_text_does_not_mean_all(void **state)
+{
+    static const char *const texts[] = {"", "~", "!~"};
+    struct rp_filter *f = new_filter();
+    struct rp_error err;
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_int_equal(rp_filter_flag(f, "message", texts[i], &err), -1);
+        assert_string_equal(err.text, "an empty text is in all of them");
+    }
+    rp_filter_free(f);
+    refuses("message contains ''", 17, "--where: at 18: an empty text is in all of them");
+    refuses("type ~ \"\"", 7, "--where: at 8: an empty text is in all of them");
+    reads(flag("message", "="), "message = ''");
+}
+
 static void words_combine_by_their_precedence(void **state)
 {
     (void)state;
@@ -249,6 +265,8 @@ static void an_error_points_at_its_place(void **state)
     refuses("dead_at < 0001-01-01T00:00+01:00", 10,
             "--where: at 11: '0001-01-01T00:00+01:00' is no time: 2h, 7d, 2026-11-21 and "
             "2026-11-21T03:00Z are");
+    refuses("since 0001-01-01", 6,
+            "--where: at 7: '0001-01-01' is no time: 2h, 7d, 2026-11-21 and 2026-11-21T03:00Z are");
     refuses("since 3000000d", 6,
             "--where: at 7: '3000000d' is no time: 2h, 7d, 2026-11-21 and 2026-11-21T03:00Z are");
     refuses("type = a aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 9,
@@ -549,6 +567,7 @@ int main(void)
         cmocka_unit_test(a_flag_may_begin_with_an_operator),
         cmocka_unit_test(a_name_is_taken_as_it_stands),
         cmocka_unit_test(a_flag_s_operator_must_fit),
+        cmocka_unit_test(an_empty_text_does_not_mean_all),
         cmocka_unit_test(words_combine_by_their_precedence),
         cmocka_unit_test(values_are_bare_or_quoted),
         cmocka_unit_test(sql_holds_our_words_alone),
