@@ -271,17 +271,14 @@ static int check_arguments(const struct cli_args *args)
     int64_t id;
     int ways = (cli_value(args, "jq") != NULL) + (cli_value(args, "file") != NULL) +
                (cli_value(args, "print") != NULL);
-    bool acts = cli_value(args, "print") == NULL && cli_value(args, "dry-run") == NULL;
     if ((cli_value(args, "task") != NULL) == (args->n_positional == 1))
         cli_error("name a dead letter by its ID, or a task by --task");
     else if (args->n_positional == 1 && !rp_parse_int(args->positional[0], &id))
         cli_error("ID is a number, not '%s'; --task takes the id of a task", args->positional[0]);
     else if (ways > 1)
         cli_error("only one of --jq, --file and --print");
-    else if (acts && cli_value(args, "reason") == NULL)
-        cli_error("--reason says why it is done, for the audit");
     else
-        return CLI_OK;
+        return cli_value(args, "print") != NULL ? CLI_OK : consent_reason(args);
     return CLI_USAGE;
 }
 

@@ -139,8 +139,7 @@ static int run(const struct cli_args *args)
     r.request.actor = consent_actor(args);
     r.request.reason = cli_value(args, "reason");
     r.request.detached = cli_value(args, "detach") != NULL;
-    if (r.request.reason == NULL && cli_value(args, "dry-run") == NULL) {
-        cli_error("--reason says why it is done, for the audit");
+    if (consent_reason(args) != CLI_OK) {
         code = CLI_USAGE;
     } else if ((r.config = cli_config_load(args)) == NULL) {
         code = CLI_USAGE;

@@ -6,6 +6,9 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "dead_letter.h"
+#include "filter_args.h"
+
 const char *consent_actor(const struct cli_args *args)
 {
     const char *as = cli_value(args, "as");
@@ -13,6 +16,23 @@ const char *consent_actor(const struct cli_args *args)
     if (as != NULL)
         return as;
     return user == NULL ? "unknown" : user->pw_name;
+}
+
+int consent_reason(const struct cli_args *args)
+{
+    const char *reason = cli_value(args, "reason");
+    bool takes_filter = cli_has_option(args, FILTER_REASON_TO_ACT);
+    for (int i = 0; takes_filter && reason != NULL && i < RP_N_REASONS; i++)
+        if (strcasecmp(reason, rp_reason_name((enum rp_reason)i)) == 0) {
+            cli_error("--reason says why it is done; --" FILTER_REASON_TO_ACT
+                      " picks those that died for a reason");
+            return CLI_USAGE;
+        }
+    if (cli_value(args, "dry-run") == NULL && (reason == NULL || *reason == '\0')) {
+        cli_error("--reason is required: it says in the audit why it is done");
+        return CLI_USAGE;
+    }
+    return CLI_OK;
 }
 
 int consent_ask(const struct cli_args *args, const char *question)

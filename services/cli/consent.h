@@ -18,6 +18,9 @@
 
 /* The actor: --as, else the name of the system's user. Borrowed, until the next call. */
 const char *consent_actor(const struct cli_args *args);
+/* CLI_OK where --reason says why, which a dry run need not. The word of a filter is none: where
+ * other commands filter by --reason, it would be lost, and more be done than was asked for. */
+int consent_reason(const struct cli_args *args);
 /* Asks on the terminal whether to go on; --yes is an answer. Without a terminal and without --yes
  * nothing is done. What stands against it is printed. CLI_OK to go on. */
 int consent_ask(const struct cli_args *args, const char *question);

@@ -3,37 +3,21 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #include "consent.h"
-#include "dead_letter.h"
 #include "progress.h"
 #include "term.h"
 
 #define GROUPS_SHOWN 10
 #define MAX_LINE     100
 
-/* A filter that was forgotten must not mean all, and the word of a filter no reason. */
+/* A filter that was forgotten must not mean all. */
 static int check(struct dlq *d, const char *verb)
 {
-    const char *reason = cli_value(d->args, "reason");
-    if (rp_filter_is_empty(d->filter)) {
-        cli_error("say which dead letters to %s; --where all means all", verb);
-        return CLI_USAGE;
-    }
-    for (int i = 0; reason != NULL && i < RP_N_REASONS; i++)
-        if (strcasecmp(reason, rp_reason_name((enum rp_reason)i)) == 0) {
-            cli_error("--reason says why you %s them; --" FILTER_REASON_TO_ACT
-                      " picks those that died for a reason",
-                      verb);
-            return CLI_USAGE;
-        }
-    if (cli_value(d->args, "dry-run") == NULL && (reason == NULL || *reason == '\0')) {
-        cli_error("--reason is required: it says in the audit why you %s them", verb);
-        return CLI_USAGE;
-    }
-    return CLI_OK;
+    if (!rp_filter_is_empty(d->filter))
+        return consent_reason(d->args);
+    cli_error("say which dead letters to %s; --where all means all", verb);
+    return CLI_USAGE;
 }
 
 static int ask_now(struct dlq *d, struct dlq_act *a)

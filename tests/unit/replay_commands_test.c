@@ -289,7 +289,11 @@ static void of_nothing_there_is_no_replay(void **state)
     assert_int_equal(run("dlq replay --reason x --yes", none), CLI_USAGE);
     assert_printed("say which ones: a filter, or --where all");
     assert_int_equal(run("dlq replay --type a --yes", none), CLI_USAGE);
-    assert_printed("--reason says why it is done");
+    assert_printed("--reason is required");
+    assert_int_equal(run("dlq replay --type a --reason= --yes", none), CLI_USAGE);
+    assert_printed("--reason is required");
+    assert_int_equal(run("dlq replay --type a --reason exhausted --yes", none), CLI_USAGE);
+    assert_printed("--dead-for picks");
 }
 
 static void nobody_who_says_no_replays(void **state)
