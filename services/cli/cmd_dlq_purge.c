@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "consent.h"
 #include "dlq_act.h"
 #include "progress.h"
@@ -58,9 +60,14 @@ static int purge(struct dlq *d)
     return code;
 }
 
+/* Nobody can tell of a pipe whether what went into it was stored, and then it is deleted. */
 static int run(const struct cli_args *args)
 {
-    return dlq_run(args, purge);
+    const char *path = cli_value(args, "export");
+    if (path == NULL || strcmp(path, "-") != 0)
+        return dlq_run(args, purge);
+    cli_error("--export takes a file here; `dlq export` writes to stdout");
+    return CLI_USAGE;
 }
 
 static const struct cli_option options[] = {

@@ -221,6 +221,8 @@ def test_what_is_exported_comes_back_exactly(make, tmp_path, suffix):
     assert whole(other) == before
     # And into the same database, after a purge that exported as well.
     again = tmp_path / f"purged.jsonl{suffix}"
+    db.run("purge", "--where", "all", "--export", "-", "--reason", "x", "--yes", code=2)
+    assert "--export takes a file here" in db.stderr and db.count() == 506
     assert "deleted 506 dead letters" in db.run("purge", "--where", "all", "--export", again, "--reason", "x", "--yes")
     assert db.count() == 0
     assert "506 imported" in db.run("import", again, "--as", "ann", "--reason", "back")
