@@ -40,26 +40,34 @@ static bool add_seen(struct tail *t, int64_t id)
     return true;
 }
 
-static int raise_low(struct dlq *d, struct tail *t)
+static void set_low(struct tail *t, int64_t low)
 {
-    struct rp_query q = {0};
-    PGresult *result;
     size_t old = 0;
-    if (rp_mono_ms() < t->next_mono_ms)
-        return CLI_OK;
-    rp_query_add(&q, "SELECT coalesce(max(id), 0) FROM dead_letter");
-    int code = dlq_query_ask(d, &q, &result);
-    if (code != CLI_OK)
-        return code;
-    t->low = t->next_low > t->low ? t->next_low : t->low;
-    t->next_low = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-    t->next_mono_ms = rp_mono_ms() + LATE_MS;
-    PQclear(result);
+    t->low = low > t->low ? low : t->low;
     while (old < t->n && t->seen[old] <= t->low)
         old++;
     t->n -= old;
     for (size_t i = 0; i < t->n; i++)
         t->seen[i] = t->seen[i + old];
+}
+
+/* After a question of that time; up to `shown` all that it found was printed. */
+static int raise_low(struct dlq *d, struct tail *t, int64_t asked_mono_ms, int64_t shown)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    if (asked_mono_ms < t->next_mono_ms)
+        return CLI_OK;
+    set_low(t, shown < t->next_low ? shown : t->next_low);
+    if (shown < t->next_low)
+        return CLI_OK;
+    rp_query_add(&q, "SELECT coalesce(max(id), 0) FROM dead_letter");
+    int code = dlq_query_ask(d, &q, &result);
+    if (code != CLI_OK)
+        return code;
+    t->next_low = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    t->next_mono_ms = rp_mono_ms() + LATE_MS;
+    PQclear(result);
     return CLI_OK;
 }
 
@@ -110,20 +118,21 @@ static int look(struct dlq *d, struct tail *t, int *n)
 {
     struct rp_query q = {0};
     PGresult *result;
+    int64_t asked_mono_ms = rp_mono_ms(), id = 0;
     add_question(d, &q, t);
     int code = dlq_query_ask(d, &q, &result);
     if (code != CLI_OK)
         return code;
     *n = PQntuples(result);
     for (int row = 0; row < *n && code == CLI_OK; row++) {
-        int64_t id = strtoll(PQgetvalue(result, row, 1), NULL, 10);
+        id = strtoll(PQgetvalue(result, row, 1), NULL, 10);
         print_line(d, result, row);
         code = add_seen(t, id) ? CLI_OK : CLI_FAILED;
     }
     PQclear(result);
     if (t->n > 0)
         qsort(t->seen, t->n, sizeof *t->seen, compare);
-    return code == CLI_OK ? raise_low(d, t) : code;
+    return code == CLI_OK ? raise_low(d, t, asked_mono_ms, *n < MOST ? INT64_MAX : id) : code;
 }
 
 /* The id behind which all is new; --lines says how many there may be before. */
@@ -155,7 +164,7 @@ static int tail(struct dlq *d)
     while (code == CLI_OK && !progress_stopped()) {
         code = look(d, &t, &n);
         if (code == CLI_OK && fflush(stdout) != 0)
-            break; /* nobody reads any more */
+            break; /* main says so */
         if (n < MOST && !progress_stopped())
             (void)nanosleep(&(struct timespec){.tv_nsec = EVERY_MS * 1000000L}, NULL);
     }

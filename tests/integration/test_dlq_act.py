@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import subprocess
+import time
 
 import psycopg
 import pytest
@@ -408,6 +409,37 @@ def test_tail_shows_what_comes_and_misses_nothing(make):
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 0
     assert len(set(seen)) == 18 and set(seen[5:]) == set(db.ids("--where", "type != type-5 and id > 20"))
+
+
+def test_tail_that_lags_misses_nothing(make):
+    """Whoever reads stops for longer than late rows are looked for."""
+    db = make("lag", 3000)
+    process = db.start("tail", "--lines", 3000, "--format", "json")
+    seen = [json.loads(process.stdout.readline())["id"] for _ in range(1500)]
+    time.sleep(17)
+    seen += [json.loads(process.stdout.readline())["id"] for _ in range(1500)]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0 and process.stdout.read() == b""
+    assert seen == db.ids("--where", "all")
+
+
+def test_what_cannot_be_written_is_a_failure(make):
+    db = make("full", 10)
+    for command in (["list"], ["count"], ["list", "--format", "json"], ["tail"], ["export"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [BUILD / "bin/reprise", "dlq", *command, "--config", db.config],
+                stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=30,
+            )  # fmt: skip
+        assert done.returncode == 1 and b"stdout" in done.stderr, command
+
+
+def test_no_file_takes_the_place_of_a_closed_stdout(make):
+    """Or what is printed would go to the database's socket."""
+    db = make("closed", 10)
+    close = lambda: (os.close(1), os.close(2))  # noqa: E731
+    command = [BUILD / "bin/reprise", "dlq", "list", "--config", db.config]
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, preexec_fn=close, timeout=30).returncode == 1
 
 
 def test_what_people_say_is_data(make):
