@@ -42,14 +42,15 @@ const char rp_archive_json[] =
     "CASE WHEN jsonb_typeof(" list ") = 'array' THEN ARRAY(SELECT " value                          \
     " FROM jsonb_array_elements(" list ") WITH ORDINALITY AS e (e, n) ORDER BY n) END"
 
-/* An id that is taken, or that would leave the sequence no room, is replaced. It is looked for with a
- * limit: for EXISTS PostgreSQL may read all ids there are. */
+/* An id that is taken, there or by a line before, or that would leave the sequence no room, is
+ * replaced. It is looked for with a limit: for EXISTS PostgreSQL may read all ids there are. */
 const char rp_archive_json_insert[] =
     "WITH l AS MATERIALIZED (SELECT n, line::jsonb AS j"
     "  FROM unnest($1::text[]) WITH ORDINALITY AS l (line, n)),"
     " r AS MATERIALIZED (SELECT n, j, j->'task' AS t, j->'task'->'error' AS e, j->'record' AS r,"
     "  CASE WHEN (j->>'id')::bigint BETWEEN 1 AND 9000000000000000 AND (SELECT d.id"
     "   FROM dead_letter AS d WHERE d.id = (j->>'id')::bigint LIMIT 1) IS NULL"
+    "   AND row_number() OVER (PARTITION BY (j->>'id')::bigint ORDER BY n) = 1"
     "   THEN (j->>'id')::bigint END AS id,"
     "  ('x' || lpad(coalesce(j->>'fingerprint', ''), 16, '0'))::bit(64)::bigint AS fingerprint"
     "  FROM l),"
@@ -74,11 +75,11 @@ const char rp_archive_json_insert[] =
     " FROM r ORDER BY n ON CONFLICT DO NOTHING"
     " RETURNING dead_at, id, record_topic, record_partition, record_offset, task_type, reason,"
     "  category, fingerprint),"
-    " mine AS (SELECT a.*, r.j, r.id AS old_id FROM added AS a JOIN r"
+    " mine AS (SELECT DISTINCT ON (a.id) a.*, r.j, r.id AS old_id FROM added AS a JOIN r"
     "  ON " TIME("dead_at") " = a.dead_at AND r.r->>'topic' = a.record_topic"
     "  AND (r.r->>'partition')::integer = a.record_partition"
     "  AND (r.r->>'offset')::bigint = a.record_offset"
-    "  AND (r.id IS NULL OR r.id = a.id)),"
+    "  AND (r.id IS NULL OR r.id = a.id) ORDER BY a.id, r.n),"
     " states AS (INSERT INTO dead_letter_state (dead_at, id, status, status_at, job, replays,"
     "  came_back_at, task_type, reason, category, fingerprint)"
     " SELECT dead_at, id, CASE j->>'status' WHEN 'replaying' THEN 'dead' ELSE j->>'status' END,"

@@ -21,8 +21,8 @@ extern const char rp_archive_json[];
 
 /* Inserts what such objects say, in SQL: $1 is an array of them, as text. The answer is one row:
  * how many there are, how many were added, and how many of those have another id than before,
- * because there is a dead letter of theirs already. One that is there already, by its record, is
- * passed over. What was being replayed is dead again. */
+ * because that is another's, there or by an object before. One that is there already, by its
+ * record, is passed over. What was being replayed is dead again. */
 extern const char rp_archive_json_insert[];
 
 #endif

@@ -188,7 +188,7 @@ def add_odd_letters(db):
     with db.connect() as connection:
         for i, text in enumerate((EVIL, "", "'\"\\{},$1%s", "\u20ac\U0001f600", "a" * 100000)):
             connection.execute(insert, (
-                7 + i, at, f"{DAY} 23:59:59.123456+00", text[:900] or "t", i, i, all_bytes, "EXHAUSTED", text, text,
+                10007 + i, at, f"{DAY} 23:59:59.123456+00", text[:900] or "t", i, i, all_bytes, "EXHAUSTED", text, text,
                 text, -1, f"{DAY} 00:00:00.001+00", text, 2147483647, 9223372036854775807, text[:900] or "id",
                 text[:900], text, b"", all_bytes * (i + 1), [text, "", text], [all_bytes, None, b""], 3, text,
                 text, None, [text, text], ["", text], text, "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00",
@@ -196,11 +196,11 @@ def add_odd_letters(db):
             ))  # fmt: skip
             connection.execute("insert into error_group values (%s, %s, %s, %s)", (-1 - i, text[:900], text, text))
         connection.execute(insert, (
-            40, at, at, "t", 9, 9, None, "UNDECODABLE", None, None, None, None, None, None, None, None, *(None,) * 14,
+            10040, at, at, "t", 9, 9, None, "UNDECODABLE", None, None, None, None, None, None, None, None, *(None,) * 14,
             None, None, all_bytes, None, None, 0, None, None, None,
         ))  # fmt: skip
-    db.set_status("discarded", "id = 8")
-    db.set_status("replayed", "id = 9", "now()")
+    db.set_status("discarded", "id = 10008")
+    db.set_status("replayed", "id = 10009", "now()")
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
@@ -323,6 +323,19 @@ def test_an_id_that_is_taken_is_replaced_and_none_is_given_out_twice(make, tmp_p
     assert "100 imported" in text and "40 of them with another id" in text
     other.add_letters(50, f"{DAY} 10:00:00+00", first_offset=1000)
     assert other.query("select count(*), count(distinct id) from dead_letter") == [(190, 190)]
+
+
+def test_no_two_lines_get_one_id(make, tmp_path):
+    """Those of two archives in one file, each of them twice."""
+    one, two, both = make("ids-of-one", 100), make("ids-of-two", 100), make("ids-of-both")
+    two.query("update dead_letter set record_topic = 'other'")
+    lines = zip(*(db.run("export").splitlines(keepends=True) for db in (one, two)))
+    path = tmp_path / "both.jsonl"
+    path.write_text("".join(line for pair in lines for line in pair + pair))
+    text = both.run("import", path)
+    assert "200 imported" in text and "100 of them with another id" in text
+    assert both.query("select count(*), count(distinct id) from dead_letter") == [(200, 200)]
+    assert "400 were there already" in both.run("import", path)
 
 
 def test_purge_deletes_all_but_what_is_being_replayed(make, tmp_path):
