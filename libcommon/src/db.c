@@ -300,9 +300,22 @@ static void drop_notice(void *opaque, const PGresult *result)
     (void)result;
 }
 
+/* What libpq says of a text that it cannot read quotes it, and that may be the password. What is
+ * neither a URI nor has a "=" is the name of a database. */
+static bool is_readable(const char *dsn)
+{
+    bool is_name = dsn == NULL || (strchr(dsn, '=') == NULL && strstr(dsn, "://") == NULL);
+    PQconninfoOption *options = is_name ? NULL : PQconninfoParse(dsn, NULL);
+    PQconninfoFree(options);
+    return is_name || options != NULL;
+}
+
 int rp_db_open(const char *dsn, const char *name, int64_t timeout_ms, struct rp_db **out,
                struct rp_error *err)
 {
+    if (!is_readable(dsn))
+        return rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE,
+                       "postgres.dsn is no connection string that PostgreSQL's library can read");
     struct rp_db *db = calloc(1, sizeof *db);
     if (db == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a connection");

@@ -387,6 +387,26 @@ static void a_connection_that_cannot_be_made_says_why(void **state)
     }
 }
 
+static void a_connection_string_that_cannot_be_read_is_not_shown(void **state)
+{
+    static const char *const dsns[] = {"postgresql://u:secret%of@h/d", "host=h password=secret of",
+                                       "host=h password='secret"};
+    struct rp_db *other;
+    (void)state;
+    for (size_t i = 0; i < sizeof dsns / sizeof *dsns; i++) {
+        all_is_well();
+        assert_int_equal(rp_db_open(dsns[i], "test", 60000, &other, &err), -1);
+        assert_null(strstr(err.text, "secret"));
+        assert_non_null(strstr(err.text, "postgres.dsn is no connection string"));
+    }
+    static const char *const good[] = {"mine", "host=h", "postgres://h/d?sslmode=require"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        all_is_well();
+        assert_int_equal(rp_db_open(good[i], "test", 60000, &other, &err), 0);
+        rp_db_close(other);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +418,7 @@ int main(void)
         T(a_copy_that_is_given_up_leaves_the_connection),
         T(an_answer_is_there_or_the_connection_is_not),
         T(a_connection_that_cannot_be_made_says_why),
+        T(a_connection_string_that_cannot_be_read_is_not_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
