@@ -6,6 +6,10 @@
 #include "base64.h"
 #include "utf8.h"
 
+/* Behind so many pairs of spaces nobody reads any more, and a short text that is deep would be laid
+ * out over gigabytes. */
+#define MAX_INDENT 64
+
 int rp_json_put(struct rp_buf *out, const char *text, struct rp_error *err)
 {
     return rp_buf_append(out, text, strlen(text), err);
@@ -61,10 +65,12 @@ int rp_json_put_bytes(struct rp_buf *out, struct rp_bytes bytes, struct rp_error
                                 : rp_json_put_base64(out, bytes, err);
 }
 
-static int put_newline(struct rp_buf *out, int depth, struct rp_error *err)
+static int put_newline(struct rp_buf *out, const char *indent, int depth, struct rp_error *err)
 {
     int rc = rp_json_put(out, "\n", err);
-    while (rc == 0 && depth-- > 0)
+    if (rc == 0)
+        rc = rp_json_put(out, indent, err);
+    for (int i = 0; rc == 0 && i < depth && i < MAX_INDENT; i++)
         rc = rp_json_put(out, "  ", err);
     return rc;
 }
@@ -78,7 +84,8 @@ static size_t string_length(const char *p, const char *end)
     return (size_t)(q - p) + (q < end);
 }
 
-int rp_json_pretty(struct rp_buf *out, struct rp_bytes json, struct rp_error *err)
+int rp_json_pretty(struct rp_buf *out, struct rp_bytes json, const char *indent,
+                   struct rp_error *err)
 {
     const char *p = json.data, *end = p + json.len;
     bool opened = false;
@@ -90,7 +97,7 @@ int rp_json_pretty(struct rp_buf *out, struct rp_bytes json, struct rp_error *er
             continue;
         depth -= closes;
         if (opened != closes)
-            rc = put_newline(out, depth, err);
+            rc = put_newline(out, indent, depth, err);
         opened = *p == '{' || *p == '[';
         depth += opened;
         if (rc == 0)
@@ -98,7 +105,7 @@ int rp_json_pretty(struct rp_buf *out, struct rp_bytes json, struct rp_error *er
         if (rc == 0 && *p == ':')
             rc = rp_json_put(out, " ", err);
         else if (rc == 0 && *p == ',')
-            rc = put_newline(out, depth, err);
+            rc = put_newline(out, indent, depth, err);
     }
     return rc;
 }

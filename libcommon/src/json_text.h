@@ -17,9 +17,10 @@ RP_NODISCARD int rp_json_put_base64(struct rp_buf *out, struct rp_bytes bytes,
 /* null, a string where the bytes are UTF-8, else {"base64": ...}. */
 RP_NODISCARD int rp_json_put_bytes(struct rp_buf *out, struct rp_bytes bytes, struct rp_error *err);
 
-/* Lays valid JSON out over lines, each behind its depth in pairs of spaces. Tokens stay as they
- * are. */
-RP_NODISCARD int rp_json_pretty(struct rp_buf *out, struct rp_bytes json, struct rp_error *err);
+/* Lays valid JSON out over lines, each but the first behind `indent` and its depth in pairs of
+ * spaces, 64 of them at most. Tokens stay as they are. */
+RP_NODISCARD int rp_json_pretty(struct rp_buf *out, struct rp_bytes json, const char *indent,
+                                struct rp_error *err);
 /* The opposite: takes out all space between tokens. */
 RP_NODISCARD int rp_json_compact(struct rp_buf *out, struct rp_bytes json, struct rp_error *err);
 

@@ -16,6 +16,7 @@
 #include "registry.h"
 #include "replay_plan.h"
 #include "replay_watch.h"
+#include "term.h"
 #include "transform.h"
 #include "units.h"
 
@@ -32,6 +33,8 @@ struct edit {
     struct rp_arena arena;
     struct letter letter;
     struct rp_message edited;
+    char path[EDITOR_PATH]; /* what was written in an editor; "": nothing was */
+    bool needed_no_more;    /* what was written */
 };
 
 static int failed(const struct rp_error *err)
@@ -92,22 +95,27 @@ static bool wants_again(const struct rp_error *err)
     return fgets(answer, sizeof answer, stdin) != NULL && answer[0] != 'n' && answer[0] != 'N';
 }
 
-/* What cannot be used stays where it was written. */
 static int in_editor(struct edit *e, const struct rp_document *document, struct rp_bytes pretty,
                      struct rp_error *err)
 {
-    char path[EDITOR_PATH];
-    if (editor_write(pretty, path, err) != 0)
+    if (editor_write(pretty, e->path, err) != 0)
         return -1;
     int rc;
-    while ((rc = editor_open(path, err)) == 0)
-        if ((rc = read_file(e, document, path, err)) == 0 || !wants_again(err))
+    while ((rc = editor_open(e->path, err)) == 0)
+        if ((rc = read_file(e, document, e->path, err)) == 0 || !wants_again(err))
             break;
-    if (rc == 0)
-        (void)unlink(path);
-    else
-        cli_error("what you wrote is in %s; --file takes it", path);
     return rc;
+}
+
+/* What is not on its way stays where it was written. */
+static void clear_away(const struct edit *e)
+{
+    if (e->path[0] == '\0')
+        return;
+    if (e->needed_no_more)
+        (void)unlink(e->path);
+    else
+        cli_error("what you wrote is in %s; --file takes it", e->path);
 }
 
 static int by_hand(struct edit *e, struct rp_error *err)
@@ -117,7 +125,7 @@ static int by_hand(struct edit *e, struct rp_error *err)
     const char *file = cli_value(e->args, "file");
     if (rp_document_write(e->reader, &e->letter.message, NULL, &document, err) != 0)
         return -1;
-    int rc = rp_json_pretty(&pretty, rp_buf_bytes(&document.text), err);
+    int rc = rp_json_pretty(&pretty, rp_buf_bytes(&document.text), "", err);
     if (rc == 0)
         rc = file != NULL ? read_file(e, &document, file, err)
                           : in_editor(e, &document, rp_buf_bytes(&pretty), err);
@@ -132,11 +140,13 @@ static int print_document(struct edit *e, struct rp_error *err)
     struct rp_buf pretty = {0};
     if (rp_document_write(e->reader, &e->letter.message, NULL, &document, err) != 0)
         return -1;
-    int rc = rp_json_pretty(&pretty, rp_buf_bytes(&document.text), err);
-    if (rc == 0) {
+    int rc = rp_json_pretty(&pretty, rp_buf_bytes(&document.text), "", err);
+    if (rc == 0 && isatty(STDOUT_FILENO))
+        term_json(stdout, rp_buf_bytes(&pretty));
+    else if (rc == 0) /* --file takes it, and what is escaped would be changed */
         (void)fwrite(pretty.data, 1, pretty.len, stdout);
+    if (rc == 0)
         (void)putchar('\n');
-    }
     rp_buf_clear(&pretty);
     rp_document_clear(&document);
     return rc;
@@ -210,6 +220,7 @@ static int replay(struct edit *e)
         cli_error("somebody else has taken it meanwhile");
         return CLI_NOTHING;
     }
+    e->needed_no_more = true;
     if (cli_value(e->args, "detach") == NULL)
         return replay_run_here(e->config, e->db, job);
     (void)printf("Replay %s, handed to the archiver.\nHow it goes: reprise replay show %s\n", job,
@@ -224,6 +235,7 @@ static int show_and_ask(struct edit *e)
     if (cli_diff_print(stdout, e->reader, &e->letter.message, &e->edited, &changed, &err) != 0)
         return failed(&err);
     if (!changed) {
+        e->needed_no_more = true;
         cli_error("nothing is changed by it; `reprise dlq replay --id %s` sends it as it is",
                   e->letter.id);
         return CLI_NOTHING;
@@ -288,6 +300,7 @@ static int run(const struct cli_args *args)
     if (check_arguments(args) != CLI_OK || (e.config = cli_config_load(args)) == NULL)
         return CLI_USAGE;
     int code = connect(&e);
+    clear_away(&e);
     rp_db_close(e.db);
     rp_message_reader_free(e.reader);
     rp_registry_free(e.registry);

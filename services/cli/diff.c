@@ -166,7 +166,7 @@ static int write_pretty(struct rp_message_reader *reader, const struct rp_messag
     struct rp_document document;
     if (rp_document_write(reader, m, NULL, &document, err) != 0)
         return -1;
-    int rc = rp_json_pretty(out, rp_buf_bytes(&document.text), err);
+    int rc = rp_json_pretty(out, rp_buf_bytes(&document.text), "", err);
     rp_document_clear(&document);
     return rc;
 }

@@ -17,19 +17,21 @@ static int failed(struct rp_error *err, const char *path)
 int editor_write(struct rp_bytes text, char path[EDITOR_PATH], struct rp_error *err)
 {
     const char *folder = getenv("TMPDIR");
+    int fd = -1;
     if (folder == NULL || folder[0] == '\0')
         folder = "/tmp";
     if (snprintf(path, EDITOR_PATH, "%s/reprise-edit-XXXXXX.json", folder) >= EDITOR_PATH)
         errno = ENAMETOOLONG;
-    else {
-        int fd = mkostemps(path, (int)strlen(".json"), 0);
-        FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-        bool good = out != NULL && fwrite(text.data, 1, text.len, out) == text.len &&
-                    fputc('\n', out) != EOF;
-        if (out != NULL && fclose(out) == 0 && good)
-            return 0;
-    }
+    else
+        fd = mkostemps(path, (int)strlen(".json"), 0);
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    bool good =
+        out != NULL && fwrite(text.data, 1, text.len, out) == text.len && fputc('\n', out) != EOF;
+    if (out != NULL && fclose(out) == 0 && good)
+        return 0;
     (void)failed(err, path);
+    if (fd >= 0)
+        (void)unlink(path);
     path[0] = '\0';
     return -1;
 }

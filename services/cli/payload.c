@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "payload.h"
 
-#include <jansson.h>
 #include <string.h>
 
+#include "json_skeleton.h"
+#include "json_text.h"
 #include "term.h"
 
 /* Of a payload that nobody asked for in full. */
@@ -25,66 +26,34 @@ enum payload_form payload_form_read(const struct cli_args *args)
 
 static bool is_json(struct rp_bytes bytes)
 {
-    json_t *json = json_loadb(bytes.data, bytes.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    struct rp_error err;
+    json_t *json = rp_json_skeleton(bytes, NULL, &err);
     json_decref(json);
     return json != NULL;
 }
 
-static void put(struct rp_buf *out, const char *text, size_t n)
-{
-    if (rp_buf_append(out, text, n, NULL) != 0)
-        out->len = 0;
-}
-
-static void put_newline(struct rp_buf *out, const char *indent, int depth)
-{
-    put(out, "\n", 1);
-    put(out, indent, strlen(indent));
-    while (depth-- > 0)
-        put(out, "  ", 2);
-}
-
 /* A round trip through a parser would change numbers. */
-void payload_lay_out(struct rp_buf *out, struct rp_bytes json, const char *indent)
-{
-    const char *p = json.data, *end = p + json.len;
-    bool quoted = false, opened = false;
-    for (int depth = 0; p < end; p++) {
-        if (quoted) {
-            size_t n = *p == '\\' ? 2 : 1;
-            quoted = *p != '"';
-            put(out, p, n);
-            p += n - 1;
-            continue;
-        }
-        if (strchr(" \t\r\n", *p) != NULL)
-            continue;
-        bool closes = *p == '}' || *p == ']';
-        depth -= closes;
-        if (opened != closes)
-            put_newline(out, indent, depth);
-        put(out, p, 1);
-        opened = *p == '{' || *p == '[';
-        depth += opened;
-        quoted = *p == '"';
-        if (*p == ':')
-            put(out, " ", 1);
-        else if (*p == ',')
-            put_newline(out, indent, depth);
-    }
-}
-
 static bool print_as_json(FILE *out, struct rp_bytes bytes, const char *indent)
 {
     struct rp_buf text = {0};
-    if (!is_json(bytes))
-        return false;
-    payload_lay_out(&text, bytes, indent);
-    (void)fputs(indent, out);
-    term_json(out, rp_buf_bytes(&text));
-    (void)fputc('\n', out);
+    struct rp_error err;
+    bool good = is_json(bytes) && rp_json_pretty(&text, bytes, indent, &err) == 0;
+    if (good) {
+        (void)fputs(indent, out);
+        term_json(out, rp_buf_bytes(&text));
+        (void)fputc('\n', out);
+    }
     rp_buf_clear(&text);
-    return true;
+    return good;
+}
+
+/* Where the character begins that the byte at `at` is of, if it is of UTF-8. */
+static size_t character_before(const uint8_t *bytes, size_t at)
+{
+    size_t begin = at;
+    while (begin > at - 3 && (bytes[begin] & 0xc0) == 0x80)
+        begin--;
+    return begin;
 }
 
 /* The form that says most, cut where it is long. */
@@ -96,7 +65,7 @@ static void print_auto(FILE *out, struct rp_bytes bytes, const char *indent)
         print_as_json(out, bytes, indent))
         return;
     if (cut)
-        bytes.len = MAX_SHOWN;
+        bytes.len = character_before(bytes.data, MAX_SHOWN);
     if (term_readable(bytes))
         term_text(out, bytes, indent);
     else

@@ -17,8 +17,4 @@ enum payload_form payload_form_read(const struct cli_args *args);
  * is long. Null prints nothing. */
 void payload_print(FILE *out, struct rp_bytes bytes, enum payload_form form, const char *indent);
 
-/* Appends valid JSON laid out over lines, each but the first behind `indent`. Its tokens stay as
- * they are. Without memory `out` is left empty. */
-void payload_lay_out(struct rp_buf *out, struct rp_bytes json, const char *indent);
-
 #endif

@@ -4,6 +4,7 @@
 import http.server
 import json
 import os
+import pty
 import shlex
 import stat
 import subprocess
@@ -176,6 +177,15 @@ def test_control_characters_never_reach_the_terminal(edits):
     id = edits.die(payload=b'"\xc2\x9b31m\\u001b[2J\xe2\x80\xae"')
     text = edits.edit(id, "--jq", '.payload += "\\u009b1m"', "--dry-run")
     assert not any(c in text for c in "\x1b\x9b\u202e")
+    # A file gets what is there, a terminal does not.
+    assert "\u202e" in edits.edit(id, "--print")
+    ours, theirs = pty.openpty()
+    command = [BUILD / "bin/reprise", "dlq", "edit", str(id), "--print", "--config", edits.pipeline.config_file]
+    assert subprocess.run(command, stdin=theirs, stdout=theirs, timeout=60).returncode == 0
+    shown = os.read(ours, 65536).decode()
+    assert "payload" in shown and not any(c in shown for c in "\x1b\x9b\u202e")
+    os.close(ours)
+    os.close(theirs)
 
 
 def test_what_was_replayed_can_be_edited_again(edits):

@@ -265,7 +265,7 @@ static int lay_out(struct rp_error *err)
 {
     static const char json[] = " {\"a\\\"\": [1, {}, []], \"b\" :\t\"\\u00e4\" }\n";
     struct rp_buf pretty = {0}, compact = {0};
-    int rc = rp_json_pretty(&pretty, rp_str(json), err);
+    int rc = rp_json_pretty(&pretty, rp_str(json), "", err);
     if (rc == 0)
         rc = rp_json_compact(&compact, rp_buf_bytes(&pretty), err);
     if (rc == 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "json_text.h"
 #include "payload.h"
 
 static char out[40000];
@@ -50,6 +51,9 @@ static void a_form_that_is_asked_for_is_taken(void **state)
     assert_string_equal(shown(rp_str("{"), PAYLOAD_JSON),
                         "> (is no JSON; see --payload text or hex)\n");
     assert_memory_equal(shown(rp_str("a"), PAYLOAD_HEX), "> 00000000  61", 14);
+    /* No parser's numbers and strings hold these. */
+    assert_string_equal(shown(rp_str("[18446744073709551616,\"\\ud800\"]"), PAYLOAD_JSON),
+                        "> [\n>   18446744073709551616,\n>   \"\\ud800\"\n> ]\n");
 }
 
 static void what_nobody_asked_for_in_full_is_cut(void **state)
@@ -65,9 +69,32 @@ static void what_nobody_asked_for_in_full_is_cut(void **state)
     assert_non_null(strstr(shown(payload, PAYLOAD_AUTO), cut));
     assert_non_null(strstr(out, "> 00000ff0 "));
     assert_null(strstr(out, "> 00001000 "));
+    for (size_t begin = 0; begin < 3; begin++) { /* wherever it is cut, it is text */
+        memset(bytes, 'x', begin);
+        for (size_t i = begin; i < sizeof bytes; i++)
+            bytes[i] = "\xe2\x82\xac"[(i - begin) % 3];
+        assert_non_null(strstr(shown(payload, PAYLOAD_AUTO), "\xe2\x82\xac\n"));
+    }
     memset(bytes, 'x', sizeof bytes);
     assert_null(strstr(shown(payload, PAYLOAD_TEXT), cut));
     assert_int_equal(strspn(out + 2, "x"), 5000);
+}
+
+static void what_is_deep_is_not_laid_out_at_length(void **state)
+{
+    (void)state;
+    enum { DEPTH = 2000, WIDTH = 10000 };
+    static char json[2 * DEPTH + 2 * WIDTH + 1];
+    struct rp_buf pretty = {0};
+    struct rp_error err;
+    memset(json, '[', DEPTH);
+    for (size_t i = 0; i < WIDTH; i++)
+        memcpy(json + DEPTH + 2 * i, "0,", 2);
+    json[DEPTH + 2 * WIDTH - 1] = ' ';
+    memset(json + DEPTH + 2 * WIDTH, ']', DEPTH);
+    assert_int_equal(rp_json_pretty(&pretty, rp_str(json), "", &err), 0);
+    assert_in_range(pretty.len, sizeof json, 150 * (2 * DEPTH + WIDTH));
+    rp_buf_clear(&pretty);
 }
 
 int main(void)
@@ -76,6 +103,7 @@ int main(void)
         cmocka_unit_test(a_payload_is_shown_in_the_form_that_says_most),
         cmocka_unit_test(a_form_that_is_asked_for_is_taken),
         cmocka_unit_test(what_nobody_asked_for_in_full_is_cut),
+        cmocka_unit_test(what_is_deep_is_not_laid_out_at_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -459,6 +459,22 @@ static void what_cannot_be_read_may_be_edited_again(void **state)
     remove_what_was_left();
 }
 
+static void what_was_written_is_kept_until_it_is_on_its_way(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("VISUAL", "sed -i s/1/4/", 1), 0);
+    type("n\n");
+    assert_int_equal(run("dlq edit 7 --reason x --detach", letter), CLI_REFUSED);
+    assert_printed("what you wrote is in /tmp/reprise-edit-");
+    remove_what_was_left();
+    assert_int_equal(run("dlq edit 7 --dry-run", letter), CLI_OK);
+    assert_printed("what you wrote is in /tmp/reprise-edit-");
+    remove_what_was_left();
+    assert_int_equal(setenv("VISUAL", "true", 1), 0);
+    assert_int_equal(run("dlq edit 7 --dry-run", letter), CLI_NOTHING);
+    assert_null(strstr(printed, "what you wrote"));
+}
+
 #define ONE                                                                                        \
     "{\"target\": \"a\", \"key\": null, \"headers\": [], \"payload\": {\"base64\": \"MQ==\"}}"
 
@@ -507,6 +523,7 @@ int main(void)
         cmocka_unit_test_setup(a_task_is_changed_by_a_program, calm),
         cmocka_unit_test_setup(a_task_is_changed_in_an_editor, calm),
         cmocka_unit_test_setup(what_cannot_be_read_may_be_edited_again, calm),
+        cmocka_unit_test_setup(what_was_written_is_kept_until_it_is_on_its_way, calm),
         cmocka_unit_test_setup(what_cannot_be_edited_is_said, calm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
