@@ -16,6 +16,8 @@
 
 #define MAX_SLOTS 1000
 #define BASE_MAX  65
+#define HOST_MAX  65 /* Linux's */
+#define SHOWN     40 /* of it */
 
 struct rp_instance {
     int socket; /* its address is the name */
@@ -23,7 +25,7 @@ struct rp_instance {
 };
 
 /* What tells this machine, user and service from others that might use the same cluster. */
-static uint64_t hash_of_place(const char *key)
+static uint64_t hash_of_place(const char *host, const char *key)
 {
     char machine[64] = "";
     FILE *f = fopen("/etc/machine-id", "re");
@@ -32,7 +34,7 @@ static uint64_t hash_of_place(const char *key)
             machine[0] = '\0';
         (void)fclose(f);
     }
-    uint64_t h = XXH3_64bits(machine, strlen(machine));
+    uint64_t h = XXH3_64bits_withSeed(host, strlen(host), XXH3_64bits(machine, strlen(machine)));
     return XXH3_64bits_withSeed(key, strlen(key), h ^ geteuid());
 }
 
@@ -46,7 +48,7 @@ static bool is_name_character(char c)
 static int make_base(const char *configured, const char *key, char base[BASE_MAX],
                      struct rp_error *err)
 {
-    char host[41] = "";
+    char host[HOST_MAX] = "";
     if (configured != NULL) {
         size_t n = strlen(configured);
         for (const char *p = configured; *p != '\0'; p++)
@@ -59,12 +61,13 @@ static int make_base(const char *configured, const char *key, char base[BASE_MAX
         memcpy(base, configured, n + 1);
         return 0;
     }
-    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
+    if (gethostname(host, sizeof host) != 0 || host[0] == '\0')
         memcpy(host, "localhost", sizeof "localhost");
+    uint64_t place = hash_of_place(host, key);
     for (char *p = host; *p != '\0'; p++)
         if (!is_name_character(*p))
             *p = '_';
-    (void)snprintf(base, BASE_MAX, "%s-%08x", host, (unsigned)(hash_of_place(key) >> 32));
+    (void)snprintf(base, BASE_MAX, "%.*s-%08x", SHOWN, host, (unsigned)(place >> 32));
     return 0;
 }
 

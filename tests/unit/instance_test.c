@@ -132,6 +132,37 @@ static void without_a_name_host_and_key_make_it(void **state)
     rp_instance_release(b);
 }
 
+/* The machine's name is played here; "": its own. */
+static char played[80];
+
+int __real_gethostname(char *name, size_t size);
+int __wrap_gethostname(char *name, size_t size);
+int __wrap_gethostname(char *name, size_t size)
+{
+    if (played[0] == '\0')
+        return __real_gethostname(name, size);
+    if (strlen(played) >= size) /* as the C library does */
+        return -1;
+    memcpy(name, played, strlen(played) + 1);
+    return 0;
+}
+
+static void machines_with_long_names_are_told_apart(void **state)
+{
+    (void)state;
+    char first[100];
+    memset(played, 'h', 64);
+    struct rp_instance *a = claim(NULL, "k");
+    (void)snprintf(first, sizeof first, "%s", rp_instance_name(a));
+    rp_instance_release(a);
+    played[63] = 'i';
+    struct rp_instance *b = claim(NULL, "k");
+    assert_string_not_equal(rp_instance_name(b), first);
+    assert_memory_equal(rp_instance_name(b), "hhhhh", 5);
+    rp_instance_release(b);
+    memset(played, 0, sizeof played);
+}
+
 /* A process that claims a slot, tells its name, and never ends by itself. */
 static pid_t start_holder(char *name, size_t size)
 {
@@ -197,6 +228,7 @@ int main(void)
         INSTANCE_TEST(claims_that_race_with_releases_never_share_a_slot),
         INSTANCE_TEST(other_keys_and_names_have_slots_of_their_own),
         INSTANCE_TEST(without_a_name_host_and_key_make_it),
+        INSTANCE_TEST(machines_with_long_names_are_told_apart),
         INSTANCE_TEST(a_killed_process_is_replaced_under_its_own_name),
         INSTANCE_TEST(a_name_that_kafka_or_a_log_would_mangle_is_refused),
     };
