@@ -8,7 +8,8 @@
 #include "clock.h"
 #include "record_size.h"
 
-#define N_PLACES  1024u /* a power of two; a newer topic takes the place of an older one */
+#define N_PLACES  1024u /* a power of two */
+#define CHOICE    4u    /* of places for a topic; with fewer, two that alternate ask each time */
 #define USABLE_MS 30000
 /* For so long what was known is good while it is asked anew. */
 #define STALE_MS 30000
@@ -69,9 +70,24 @@ static void copy_name(char out[RP_MAX_TOPIC_NAME + 1], struct rp_bytes topic)
     out[topic.len] = '\0';
 }
 
+static bool is_of(const struct place *p, struct rp_bytes topic)
+{
+    return memcmp(p->name, topic.data, topic.len) == 0 && p->name[topic.len] == '\0';
+}
+
+/* The topic's; where it has none, that of the one which would be asked for again first. */
 static struct place *place_of(struct rp_targets *t, struct rp_bytes topic)
 {
-    return &t->places[XXH3_64bits(topic.data, topic.len) & (N_PLACES - 1)];
+    uint64_t hash = XXH3_64bits(topic.data, topic.len);
+    struct place *oldest = NULL;
+    for (uint64_t i = 0; i < CHOICE; i++) {
+        struct place *p = &t->places[(hash + i) & (N_PLACES - 1)];
+        if (is_of(p, topic))
+            return p;
+        if (oldest == NULL || p->until_mono_ms < oldest->until_mono_ms)
+            oldest = p;
+    }
+    return oldest;
 }
 
 static struct place *remember(struct rp_targets *t, struct rp_bytes topic,
@@ -138,7 +154,7 @@ static struct place *look_up(struct rp_targets *t, struct rp_bytes topic)
 {
     struct place *p = place_of(t, topic);
     serve_behind(t);
-    if (memcmp(p->name, topic.data, topic.len) != 0 || p->name[topic.len] != '\0')
+    if (!is_of(p, topic))
         return ask(t, topic);
     int64_t old_ms = rp_mono_tick_ms() - p->until_mono_ms;
     if (old_ms < 0)
@@ -182,7 +198,7 @@ void rp_targets_forget(struct rp_targets *t)
     rp_topic_question_end(&t->behind);
     for (size_t i = 0; i < N_PLACES; i++)
         if (t->places[i].state == RP_TARGET_USABLE)
-            t->places[i].name[0] = '\0';
+            t->places[i] = (struct place){0};
 }
 
 bool rp_targets_blame(struct rp_targets *t, struct rp_bytes topic, rd_kafka_resp_err_t code)

@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
 #include "clock.h"
 #include "targets.h"
 
@@ -107,6 +111,22 @@ static void a_topic_is_asked_for_once(void **state)
     assert_int_equal(rp_targets_max_bytes(f->targets, rp_str("there")), 100);
     assert_int_equal(look(f, "missing"), RP_TARGET_MISSING);
     assert_int_equal(questions, 2);
+}
+
+static void topics_of_one_place_are_asked_for_once_each(void **state)
+{
+    struct fixture *f = *state;
+    char names[4][32];
+    uint64_t place = 0;
+    for (int i = 0, n = 0; n < 4; i++) {
+        (void)snprintf(names[n], sizeof names[n], "topic-%d", i);
+        uint64_t hash = XXH3_64bits(names[n], strlen(names[n])) & 1023;
+        place = n == 0 ? hash : place;
+        n += hash == place;
+    }
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(look(f, names[i % 4]), RP_TARGET_MISSING);
+    assert_int_equal(questions, 4);
 }
 
 static void what_was_usable_is_asked_for_again_behind_the_work(void **state)
@@ -236,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(a_topic_is_asked_for_once),
+        TEST(topics_of_one_place_are_asked_for_once_each),
         TEST(what_was_usable_is_asked_for_again_behind_the_work),
         TEST(what_is_known_for_too_long_is_no_longer_good),
         TEST(while_no_broker_answers_not_each_topic_waits),
