@@ -12,6 +12,7 @@
 #include "producer.h"
 #include "record_size.h"
 #include "rounds.h"
+#include "topic_handles.h"
 
 #define CALL_MS      RP_PRODUCER_CALL_MS
 #define MAX_FAILURES 1024u
@@ -23,6 +24,7 @@ struct rp_publisher {
     bool transactional;
     rd_kafka_t *rk;   /* NULL: to be made */
     rd_kafka_t *next; /* whose the next transaction is */
+    struct rp_topic_handles topics;
     uint64_t made;
     int64_t batch_bytes;    /* librdkafka's batch.size */
     atomic_bool unanswered; /* a request of a transaction was not: a copy may be under way */
@@ -90,6 +92,7 @@ int rp_publisher_new(const struct rp_config *config, const char *id, const char 
 
 static void destroy_producers(struct rp_publisher *p)
 {
+    rp_topic_handles_clear(&p->topics);
     if (p->rk != NULL) {
         (void)rd_kafka_purge(p->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
         rd_kafka_destroy(p->rk);
@@ -230,19 +233,21 @@ static rd_kafka_headers_t *copy_headers(const struct rp_header *headers, size_t 
 }
 
 /* `copy`: RD_KAFKA_MSG_F_COPY, or 0 where the value stays until it is acknowledged. */
-static rd_kafka_resp_err_t produce(struct rp_publisher *p, const char *topic,
-                                   const struct rp_outgoing *record, rd_kafka_headers_t *headers,
-                                   int copy)
+static rd_kafka_resp_err_t produce(struct rp_publisher *p, const struct rp_outgoing *record,
+                                   rd_kafka_headers_t *headers, int copy)
 {
+    rd_kafka_topic_t *topic = rp_topic_handle(&p->topics, p->rk, record->topic);
+    if (topic == NULL)
+        return rd_kafka_last_error();
     return rd_kafka_producev(
-        p->rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_MSGFLAGS(copy),
+        p->rk, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_MSGFLAGS(copy),
         RD_KAFKA_V_KEY(record->key.data, record->key.len),
         RD_KAFKA_V_VALUE((void *)(uintptr_t)record->value.data, record->value.len),
         RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE((void *)(uintptr_t)record->tag),
         RD_KAFKA_V_END);
 }
 
-static rd_kafka_resp_err_t produce_when_there_is_room(struct rp_publisher *p, const char *topic,
+static rd_kafka_resp_err_t produce_when_there_is_room(struct rp_publisher *p,
                                                       const struct rp_outgoing *record,
                                                       rd_kafka_headers_t *headers, int copy)
 {
@@ -250,7 +255,7 @@ static rd_kafka_resp_err_t produce_when_there_is_room(struct rp_publisher *p, co
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__QUEUE_FULL;
     while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL && rp_mono_ms() < end_mono_ms) {
         (void)rd_kafka_poll(p->rk, 10);
-        code = produce(p, topic, record, headers, copy);
+        code = produce(p, record, headers, copy);
     }
     return code;
 }
@@ -313,13 +318,10 @@ static bool has_failed_before(struct rp_publisher *p, rd_kafka_resp_err_t code)
 static int send_now(struct rp_publisher *p, const struct rp_outgoing *record,
                     rd_kafka_headers_t *headers, int copy, struct rp_error *err)
 {
-    char topic[RP_MAX_TOPIC_NAME + 1];
-    memcpy(topic, record->topic.data, record->topic.len);
-    topic[record->topic.len] = '\0';
     RP_CRASH_POINT(produce_before);
-    rd_kafka_resp_err_t code = produce(p, topic, record, headers, copy);
+    rd_kafka_resp_err_t code = produce(p, record, headers, copy);
     if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-        code = produce_when_there_is_room(p, topic, record, headers, copy);
+        code = produce_when_there_is_room(p, record, headers, copy);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
         p->unacknowledged++;
         RP_CRASH_POINT(produce_after);
