@@ -16,7 +16,7 @@
 struct lane {
     const struct rp_config *config;
     const struct rp_tier *tier; /* borrowed from the configuration */
-    bool smallest;              /* read as it comes: it also takes what is shorter */
+    bool at_once;               /* it is read as it comes */
     int32_t partition;
     rd_kafka_queue_t *queue;
     struct hold *hold;
@@ -73,7 +73,9 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *t
     lane->config = config;
     lane->tier = tier_of(config, topic);
     assert(lane->tier != NULL); /* we subscribe to nothing else */
-    lane->smallest = lane->tier->length_ms <= config->tiers[0].length_ms;
+    /* The smallest tier also takes what is shorter. */
+    lane->at_once = lane->tier->length_ms <= config->tiers[0].length_ms ||
+                    lane->tier->length_ms <= config->slack_ms;
     lane->partition = partition;
     lane->hold = hold;
     lane->settled = lane->trimmed = -1;
@@ -157,7 +159,7 @@ static int64_t append_ms(const rd_kafka_message_t *m)
 /* When the record must be read: nothing in this tier is due before its append plus the length. */
 static int64_t read_at_ms(const struct lane *lane, const rd_kafka_message_t *m)
 {
-    if (lane->smallest || m->err != RD_KAFKA_RESP_ERR_NO_ERROR ||
+    if (lane->at_once || m->err != RD_KAFKA_RESP_ERR_NO_ERROR ||
         frontier_recovering(lane->frontier))
         return 0;
     int64_t append = append_ms(m), wait_ms = lane->tier->length_ms - lane->config->slack_ms;

@@ -241,6 +241,18 @@ def test_a_long_delay_takes_several_laps(pipeline):
     assert record.value == PAYLOAD
 
 
+def test_tiers_that_are_shorter_than_the_slack_are_read(new_pipeline):
+    policies = {f"after-{ms}": {"backoff": {"fixed": f"{ms}ms"}, "jitter": "0%"} for ms in (50, 300, 700, 3000)}
+    pipeline = new_pipeline("short-tiers", tiers=["100ms", "500ms", "5s"], policies=policies)
+    pipeline.start("router", "delayer")
+    pipeline.handler = pipeline.reader(pipeline.create_target("handler"))
+    for policy in policies:
+        task = new_task(pipeline, policy)
+        pipeline.fail(task)
+        record = reinvoked(pipeline, task)
+        assert record.received_ms < int(ours(record)["reprise-due"]) + 2000
+
+
 def test_without_a_backoff_it_goes_straight_to_its_target(pipeline):
     task = new_task(pipeline, "now")
     pipeline.fail(task)

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "lanes.h"
 #include "mock_fixture.h"
 #include "reprise/task.h"
@@ -70,16 +71,21 @@ static void take_over(struct lane *lane, int64_t offset)
     assert_true(lane_is_taken_over(lane));
 }
 
-static void read_to(struct lane *lane, int64_t offset)
+static void read_at(struct lane *lane, int64_t now_ms, int64_t offset)
 {
     struct rp_error err;
     struct rp_arena arena = {0};
     for (int i = 0; i < MOST_POLLS && frontier_high(lane_frontier(lane)) < offset; i++) {
         serve();
-        assert_true(lane_read(lane, INT64_MAX, 100, &arena, &err) >= 0);
+        assert_true(lane_read(lane, now_ms, 100, &arena, &err) >= 0);
     }
     assert_int_equal(frontier_high(lane_frontier(lane)), offset);
     rp_arena_clear(&arena);
+}
+
+static void read_to(struct lane *lane, int64_t offset)
+{
+    read_at(lane, INT64_MAX, offset);
 }
 
 /* What was fetched for an earlier assignment stays in the queue until somebody takes it out. */
@@ -118,6 +124,24 @@ static void librdkafka_is_not_asked_where_anything_begins_or_ends(void **state)
     assert_true(mock_requests(&mock, MOCK_FETCH) > 0);
     assert_int_equal(mock_requests(&mock, MOCK_LIST_OFFSETS), 0);
     lane_free(lane);
+}
+
+/* It is due within the slack from its append on. */
+static void a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes(void **state)
+{
+    (void)state;
+    const struct rp_config before = config;
+    config.tiers[1] =
+        (struct rp_tier){.topic = (char[]){TOPIC}, .length_ms = 500, .reach_ms = 5000};
+    config.tiers[0] = (struct rp_tier){.topic = (char[]){"t"}, .length_ms = 100, .reach_ms = 500};
+    config.n_tiers = 2;
+    config.slack_ms = 1000;
+    struct lane *lane = new_lane();
+    mock_assign(consumer, TOPIC);
+    take_over(lane, 0);
+    read_at(lane, rp_wall_ms(), 10);
+    lane_free(lane);
+    config = before;
 }
 
 static void produce_overdue(void)
@@ -172,6 +196,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(what_is_left_of_an_earlier_assignment_is_not_read),
         TEST(librdkafka_is_not_asked_where_anything_begins_or_ends),
+        TEST(a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes),
         TEST(who_holds_a_batch_that_is_overdue_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
