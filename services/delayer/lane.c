@@ -31,7 +31,7 @@ struct lane {
     struct rp_log_end end; /* the log's, where it comes before the recovery's */
 };
 
-static const struct rp_tier *tier_of(const struct rp_config *config, const char *topic)
+const struct rp_tier *lane_tier_of(const struct rp_config *config, const char *topic)
 {
     for (size_t i = 0; i < config->n_tiers + config->n_retired; i++)
         if (strcmp(config->tiers[i].topic, topic) == 0)
@@ -71,8 +71,8 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *t
     if (lane == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a partition");
     lane->config = config;
-    lane->tier = tier_of(config, topic);
-    assert(lane->tier != NULL); /* we subscribe to nothing else */
+    lane->tier = lane_tier_of(config, topic);
+    assert(lane->tier != NULL);
     /* The smallest tier also takes what is shorter. */
     lane->at_once = lane->tier->length_ms <= config->tiers[0].length_ms ||
                     lane->tier->length_ms <= config->slack_ms;

@@ -14,9 +14,12 @@
  * waits, and the rest waits in the log. */
 struct lane;
 
-/* A lane whose state is not known yet, so that nothing is read. Takes the partition's queue, and so
- * comes before the partition is assigned. `wake_fd` is an eventfd that is written to when records
- * come into an empty queue. */
+/* The tier of this topic, borrowed from the configuration; NULL: it is none. */
+const struct rp_tier *lane_tier_of(const struct rp_config *config, const char *topic);
+
+/* A lane of a tier, whose state is not known yet, so that nothing is read. Takes the partition's
+ * queue, and so comes before the partition is assigned. `wake_fd` is an eventfd that is written to
+ * when records come into an empty queue. */
 RP_NODISCARD int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *topic,
                           int32_t partition, int wake_fd, struct hold *hold, struct lane **out,
                           struct rp_error *err);

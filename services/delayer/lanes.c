@@ -32,6 +32,11 @@ int lanes_add(struct lanes *l, const rd_kafka_topic_partition_list_t *parts, str
         return -1;
     for (int i = 0; i < parts->cnt; i++) {
         const rd_kafka_topic_partition_t *p = &parts->elems[i];
+        if (lane_tier_of(l->config, p->topic) == NULL) {
+            rp_log(RP_LOG_WARN, "partition-unread", rp_f_str("topic", p->topic),
+                   rp_f_int("partition", p->partition), rp_f_str("reason", "it is no tier's"));
+            continue;
+        }
         if (lane_new(l->consumer, l->config, p->topic, p->partition, l->wake_fd, l->hold,
                      &l->items[l->all], err) != 0)
             return -1;

@@ -4,8 +4,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "clock.h"
 #include "consumer.h"
@@ -181,10 +183,20 @@ static const struct rp_property consumer_defaults[] = {
     {"fetch.wait.max.ms", "20"},
 };
 
+/* The coordinator gives a static member that comes back what it had, whatever it subscribes to now:
+ * so who reads other tiers is another member. */
+static void name_member(const char *instance, char *const *topics, size_t n, char out[128])
+{
+    uint64_t sum = 0; /* in whatever order they are named */
+    for (size_t i = 0; i < n; i++)
+        sum += XXH3_64bits(topics[i], strlen(topics[i]));
+    (void)snprintf(out, 128, "%s-%08x", instance, (unsigned)(sum >> 32));
+}
+
 static int connect_kafka(struct delayer *d, struct rp_error *err)
 {
     static const uint64_t one = 1;
-    char group[300], id[400];
+    char group[300], id[400], member[128];
     char *topics[2 * RP_MAX_TIERS];
     size_t n_topics = d->config->n_tiers + d->config->n_retired;
     const struct rp_consumer_owner owner = {d, assigned, revoked};
@@ -193,9 +205,10 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
     (void)snprintf(group, sizeof group, "%sreprise-delayer", d->config->topics.prefix);
     /* Transactional ids are the cluster's, not the group's. */
     (void)snprintf(id, sizeof id, "%s-%s", group, d->w->instance);
+    name_member(d->w->instance, topics, n_topics, member);
     const struct rp_consumer_options options = {
         .group = group,
-        .instance = d->w->instance,
+        .instance = member,
         .topics = topics,
         .n_topics = n_topics,
         .eof = true,

@@ -76,13 +76,14 @@ def test_a_state_that_the_broker_forgot_is_told_and_nothing_is_lost(pipeline):
     assert "state-lost" in delayer.log.read_text()
 
 
-def restart_with(pipeline, delayer, **config):
+def restart_with(pipeline, *services, **config):
     pipeline.config |= config
     pipeline.write_config(pipeline.config_file)
-    pipeline.write_config(delayer.config, {"delayer": {"listen": f"127.0.0.1:{delayer.port}"}})
-    if delayer.running():
-        assert delayer.stop() == 0
-    delayer.start().wait_ready()
+    for service in services:
+        pipeline.write_config(service.config, {service.name: {"listen": f"127.0.0.1:{service.port}"}})
+        if service.running():
+            assert service.stop() == 0
+        service.start().wait_ready()
 
 
 def test_a_tier_that_was_taken_out_is_told_and_can_be_emptied(new_pipeline):
@@ -109,3 +110,19 @@ def test_a_tier_that_was_taken_out_is_told_and_can_be_emptied(new_pipeline):
     empty = f"note: {tier} is retired and empty: "
     wait_for(lambda: empty in pipeline.cli("topics", "check"), "the tier to be empty", 30)
     assert len(pipeline.handler.records) == 20
+
+
+def test_who_was_killed_and_comes_back_with_other_tiers_reads_those(new_pipeline):
+    pipeline = new_pipeline("tiers", policies=POLICIES)
+    pipeline.create_target("handler")
+    pipeline.handler = pipeline.reader(pipeline.target("handler"))
+    router, delayer = pipeline.start("router", "delayer")
+    for number, tiers in enumerate((["1s", "1500ms", "3s"], ["1s"])):
+        pipeline.config["tiers"] = tiers
+        pipeline.write_config(pipeline.config_file)
+        pipeline.cli("topics", "apply")
+        delayer.kill()
+        restart_with(pipeline, router, delayer)
+        fail(pipeline, "soon", number)
+        assert_came_once_and_not_early(pipeline, f"soon-{number}")
+    assert delayer.running()

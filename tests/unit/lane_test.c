@@ -144,6 +144,23 @@ static void a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes(void **sta
     config = before;
 }
 
+/* A group may give a member what one of this name had subscribed to before. */
+static void a_partition_of_no_tier_is_left_alone(void **state)
+{
+    (void)state;
+    struct rp_error err;
+    struct lanes l = {.config = &config, .consumer = consumer, .hold = hold, .wake_fd = wake_fd};
+    rd_kafka_topic_partition_list_t *parts = mock_at("stranger", 0);
+    rd_kafka_topic_partition_list_add(parts, TOPIC, 0);
+    assert_int_equal(lanes_add(&l, parts, &err), 0);
+    assert_int_equal(l.all, 1);
+    assert_string_equal(lane_topic(l.items[0]), TOPIC);
+    lanes_remove(&l, parts);
+    assert_int_equal(l.all, 0);
+    lanes_clear(&l);
+    rd_kafka_topic_partition_list_destroy(parts);
+}
+
 static void produce_overdue(void)
 {
     assert_int_equal(rd_kafka_producev(mock.producer, RD_KAFKA_V_TOPIC(TOPIC),
@@ -197,6 +214,7 @@ int main(void)
         TEST(what_is_left_of_an_earlier_assignment_is_not_read),
         TEST(librdkafka_is_not_asked_where_anything_begins_or_ends),
         TEST(a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes),
+        TEST(a_partition_of_no_tier_is_left_alone),
         TEST(who_holds_a_batch_that_is_overdue_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
