@@ -60,7 +60,8 @@ static void fail_batch(struct dispatch *d, bool unknown, const struct rp_error *
 {
     delayer_metrics_failed(&d->metrics);
     rp_outbox_failed(&d->outbox, err);
-    if (!unknown) {
+    /* What the spill file does not give back (RP_E_IO), the log does. */
+    if (!unknown && err->code != RP_E_IO) {
         lanes_untake(d->lanes);
         return;
     }

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker of the delayer, with records that nobody can decode: each becomes a dead letter. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "config_fixture.h"
+#include "hold.h"
+#include "metrics.h"
+#include "mock_fixture.h"
+#include "outbox.h"
+#include "strays.h"
+#include "worker.h"
+
+#define TOPIC    "retry-1s"
+#define RECORDS  10
+#define PATIENCE 3 /* failures that are too many */
+
+int __wrap_rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, void *opaque,
+                          struct rp_error *err);
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
+int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
+int __wrap_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *out,
+                    struct rp_error *err);
+int __real_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *out,
+                    struct rp_error *err);
+void __wrap_hold_drop(struct hold *h, uint64_t handle);
+void __real_hold_drop(struct hold *h, uint64_t handle);
+void __wrap_rp_outbox_done(struct rp_outbox *o);
+void __real_rp_outbox_done(struct rp_outbox *o);
+
+static atomic_bool stop;
+static size_t settled;
+static enum { READABLE, TO_BREAK, BROKEN } spot; /* where what is held is kept */
+static uint64_t broken;
+static int failures;
+
+int __wrap_rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, void *opaque,
+                          struct rp_error *err)
+{
+    (void)config;
+    (void)tell;
+    (void)opaque;
+    (void)err;
+    return 0;
+}
+
+/* The mock does not describe topics. */
+bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
+{
+    (void)t;
+    (void)record;
+    return true;
+}
+
+int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
+{
+    (void)t;
+    (void)topic;
+    return RP_NO_LIMIT;
+}
+
+int __wrap_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *out,
+                    struct rp_error *err)
+{
+    if (spot == TO_BREAK) {
+        spot = BROKEN;
+        broken = handle;
+    }
+    if (spot != BROKEN || handle != broken)
+        return __real_hold_get(h, handle, scratch, out, err);
+    if (++failures == PATIENCE)
+        atomic_store(&stop, true);
+    return rp_fail(err, RP_E_IO, RP_RETRIABLE, "spill file: Input/output error");
+}
+
+void __wrap_hold_drop(struct hold *h, uint64_t handle)
+{
+    if (spot == BROKEN && handle == broken)
+        spot = READABLE;
+    __real_hold_drop(h, handle);
+}
+
+void __wrap_rp_outbox_done(struct rp_outbox *o)
+{
+    settled += o->n;
+    if (settled >= RECORDS)
+        atomic_store(&stop, true);
+    __real_rp_outbox_done(o);
+}
+
+static int run(const char *guarantee)
+{
+    struct mock mock;
+    struct rp_error err;
+    char text[300];
+    settled = 0;
+    failures = 0;
+    atomic_store(&stop, false);
+    mock_start(&mock, 1, TOPIC);
+    assert_int_equal(rd_kafka_mock_topic_create(mock.cluster, "dead-letter", 1, 1), 0);
+    mock_produce(&mock, TOPIC, RECORDS);
+    (void)snprintf(text, sizeof text,
+                   "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\ntiers: [1s]\n"
+                   "guarantee: %s\n",
+                   rd_kafka_mock_cluster_bootstraps(mock.cluster), guarantee);
+    struct rp_config *config = load_good(text);
+    struct rp_worker w = {.config = config,
+                          .metrics = rp_metrics_new(),
+                          .instance = "one-0",
+                          .stop = &stop,
+                          .policies = rp_policies_ref(config->policies)};
+    int rc = delayer_run(&w, &err);
+    rp_policies_unref(w.policies);
+    rp_metrics_free(w.metrics);
+    rp_config_free(config);
+    mock_stop(&mock);
+    return rc;
+}
+
+/* What cannot be read back is in the log, too. */
+static void what_cannot_be_read_back_is_read_again_from_the_log(void **state)
+{
+    static const char *const guarantees[] = {"exactly-once", "at-least-once"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        spot = TO_BREAK;
+        assert_int_equal(run(guarantees[i]), 0);
+        assert_int_equal(settled, RECORDS);
+        assert_int_equal(failures, 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_read_back_is_read_again_from_the_log),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
