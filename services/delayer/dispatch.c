@@ -140,10 +140,13 @@ static int take_due(struct dispatch *d, struct lane *lane, int64_t horizon_us, s
 static int take_all_due(struct dispatch *d, int64_t horizon_us, struct rp_error *err)
 {
     const struct lanes *l = d->lanes;
-    for (size_t i = 0; i < l->n; i++)
+    size_t i = 0;
+    for (; i < l->n && !rp_outbox_full(&d->outbox); i++)
         if (take_due(d, l->items[(d->first_lane + i) % l->n], horizon_us, err) != 0)
             return -1;
-    d->first_lane++;
+    /* The next goes on behind this one; but a record that must come first waits for its lane's
+     * turn. */
+    d->first_lane += i == l->n || d->outbox.lessons.n > 0 ? 1 : i;
     d->behind = rp_outbox_full(&d->outbox);
     return 0;
 }

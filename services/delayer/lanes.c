@@ -10,6 +10,7 @@
 #include "log.h"
 
 #define READ_MOST 512  /* records read of a partition between two looks at the clock */
+#define READ_STEP 64   /* and between two looks at whether they are enough */
 #define BEHIND_MS 1000 /* who is so late has a backlog of its own */
 
 static int make_room(struct lanes *l, size_t n, struct rp_error *err)
@@ -145,13 +146,34 @@ void lanes_take_over(struct lanes *l)
         ask(l);
 }
 
-/* A batch of what is overdue; the rest would only be spilled. */
-static bool has_enough(const struct lanes *l, struct lane *lane, int64_t now_ms)
+static bool is_overdue(struct lane *lane, int64_t now_ms)
 {
     struct frontier_entry head;
-    const struct frontier *f = lane_frontier(lane);
-    return frontier_held(f) >= (size_t)l->config->delayer.batch && frontier_peek(f, &head) &&
-           head.settle_ms <= now_ms - BEHIND_MS;
+    return frontier_peek(lane_frontier(lane), &head) && head.settle_ms <= now_ms - BEHIND_MS;
+}
+
+/* Of what is overdue, a batch; where memory is scarce its share of one, which was read now or is
+ * still there of the last. The rest would only be spilled. */
+static bool has_enough(const struct lanes *l, struct lane *lane, bool behind, bool had_share,
+                       int64_t now_ms)
+{
+    bool scarce = hold_memory_bytes(l->hold) >= (size_t)l->config->memory_bytes / 2;
+    bool has_batch = frontier_held(lane_frontier(lane)) >= (size_t)l->config->delayer.batch;
+    return ((behind && (scarce || has_batch)) || (scarce && had_share)) && is_overdue(lane, now_ms);
+}
+
+static int read_lane(struct lanes *l, struct lane *lane, bool behind, int64_t now_ms,
+                     struct rp_error *err)
+{
+    int share = (int)l->config->delayer.batch / (int)l->n + 1;
+    int step = share < READ_STEP ? share : READ_STEP, n = step;
+    for (int i = 0; i < READ_MOST && n == step; i += n) {
+        if (has_enough(l, lane, behind, i >= share, now_ms))
+            break;
+        if ((n = lane_read(lane, now_ms, step, &l->headers, err)) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 bool lanes_full(const struct lanes *l)
@@ -166,10 +188,9 @@ int lanes_read(struct lanes *l, bool behind, struct rp_error *err)
     bool full = lanes_full(l);
     for (size_t i = 0; i < l->n; i++) {
         struct lane *lane = l->items[i];
-        if ((full && !frontier_recovering(lane_frontier(lane))) ||
-            (behind && has_enough(l, lane, now_ms)))
+        if (full && !frontier_recovering(lane_frontier(lane)))
             continue;
-        if (lane_read(lane, now_ms, READ_MOST, &l->headers, err) < 0)
+        if (read_lane(l, lane, behind, now_ms, err) != 0)
             return -1;
     }
     return 0;

@@ -35,7 +35,8 @@ void lanes_clear(struct lanes *l);
 void lanes_take_over(struct lanes *l);
 
 /* Reads on in each of them what comes due soon, as far as there is room for it. `behind`: more is
- * due than a batch takes, so a lane is left alone that has its share of what is. */
+ * due than a batch takes, so a lane is left alone that has its share of what is. Where memory is
+ * scarce no more is read of what is overdue than a batch takes. */
 RP_NODISCARD int lanes_read(struct lanes *l, bool behind, struct rp_error *err);
 
 /* The states to commit of those with something in flight, or (`all`) of all that changed since

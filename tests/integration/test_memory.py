@@ -107,16 +107,21 @@ def test_a_million_waiting_tasks_cost_little_memory(new_pipeline):
     assert due < 256
 
 
-def test_an_overdue_backlog_is_read_as_it_goes_out(new_pipeline):
-    pipeline = new_pipeline("overdue", log={"level": "info"}, delayer={"memory": "32MiB"})
+@pytest.mark.parametrize("memory, tiers", [("32MiB", 1), ("8MiB", 8)])
+def test_an_overdue_backlog_is_read_as_it_goes_out(new_pipeline, memory, tiers):
+    pipeline = new_pipeline(
+        "overdue", tiers=[f"{i + 1}s" for i in range(tiers)], log={"level": "info"},
+        delayer={"memory": memory, "slack": "10s"},
+    )  # fmt: skip
     target = pipeline.create_target("work", partitions=4)
-    park(pipeline, "retry-1s", target, OVERDUE, now_ms() - 60_000, 0)
+    for i in range(tiers):
+        park(pipeline, f"retry-{i + 1}s", target, OVERDUE // tiers, now_ms() - 60_000, 0)
     (delayer,) = pipeline.start("delayer")
     spilled = []
 
     def all_sent():
         spilled.append(delayer.metric('reprise_delayer_held_bytes{.*where="spill"'))
-        return delayer.metric("reprise_delayer_settled_total") == OVERDUE or time.sleep(0.2)
+        return delayer.metric("reprise_delayer_settled_total") == OVERDUE // tiers * tiers or time.sleep(0.2)
 
     wait_for(all_sent, "the backlog to be sent", 120)
     assert max(spilled) == 0

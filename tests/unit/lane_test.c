@@ -11,6 +11,7 @@
 #include "lanes.h"
 #include "mock_fixture.h"
 #include "reprise/task.h"
+#include "units.h"
 
 #define TOPIC      "tier"
 #define POLL_MS    10
@@ -161,23 +162,31 @@ static void a_partition_of_no_tier_is_left_alone(void **state)
     rd_kafka_topic_partition_list_destroy(parts);
 }
 
-static void produce_overdue(void)
+static void produce_due(int64_t due_ms)
 {
-    assert_int_equal(rd_kafka_producev(mock.producer, RD_KAFKA_V_TOPIC(TOPIC),
-                                       RD_KAFKA_V_HEADER(RP_HDR_DUE, "1", 1), RD_KAFKA_V_END),
-                     0);
+    char text[RP_UNIT_TEXT];
+    assert_int_equal(
+        rd_kafka_producev(mock.producer, RD_KAFKA_V_TOPIC(TOPIC),
+                          RD_KAFKA_V_HEADER(RP_HDR_DUE, rp_format_int(due_ms, text), -1),
+                          RD_KAFKA_V_END),
+        0);
 }
 
-/* Reads what comes while more is due than a batch takes, up to `offset`; returns how far it came.
- */
-static int64_t read_behind(struct lanes *l, int64_t offset, int polls)
+/* Reads what comes, up to `offset`; returns how far it came. */
+static int64_t read_lanes(struct lanes *l, bool behind, int64_t offset, int polls)
 {
     struct rp_error err;
     for (int i = 0; i < polls && frontier_high(lane_frontier(l->items[0])) < offset; i++) {
         serve();
-        assert_int_equal(lanes_read(l, true, &err), 0);
+        assert_int_equal(lanes_read(l, behind, &err), 0);
     }
     return frontier_high(lane_frontier(l->items[0]));
+}
+
+/* While more is due than a batch takes. */
+static int64_t read_behind(struct lanes *l, int64_t offset, int polls)
+{
+    return read_lanes(l, true, offset, polls);
 }
 
 /* The rest of its backlog waits in the log. Who has nothing overdue is read: what comes may be due
@@ -189,13 +198,14 @@ static void who_holds_a_batch_that_is_overdue_is_left_alone(void **state)
     struct lanes l = {.config = &config, .hold = hold, .items = &lane, .n = 1};
     config.max_held = 1000;
     config.delayer.batch = 5;
+    config.memory_bytes = 32 << 20;
     mock_assign(consumer, TOPIC);
     take_over(lane, 0);
     read_to(lane, 10);
     mock_produce(&mock, TOPIC, 1);
     assert_int_equal(read_behind(&l, 11, MOST_POLLS), 11);
 
-    produce_overdue();
+    produce_due(1);
     mock_produce(&mock, TOPIC, 2);
     assert_true(read_behind(&l, 12, MOST_POLLS) >= 12);
     int64_t high = frontier_high(lane_frontier(lane));
@@ -203,6 +213,34 @@ static void who_holds_a_batch_that_is_overdue_is_left_alone(void **state)
     assert_int_equal(read_behind(&l, 16, 30), high);
     config.delayer.batch = 500;
     assert_int_equal(read_behind(&l, 16, MOST_POLLS), 16);
+    rp_arena_clear(&l.headers);
+    lane_free(lane);
+}
+
+/* What is read would only be spilled. Who is not behind has sent what is due, and takes a batch
+ * more at a time. */
+static void who_has_something_overdue_is_left_alone_where_memory_is_scarce(void **state)
+{
+    (void)state;
+    struct lane *lane = new_lane();
+    struct lanes l = {.config = &config, .hold = hold, .items = &lane, .n = 1};
+    config.max_held = 1000;
+    config.delayer.batch = 500;
+    config.memory_bytes = 1 << 20; /* of which a segment is as much */
+    mock_assign(consumer, TOPIC);
+    take_over(lane, 10);
+    produce_due(rp_wall_ms() + 9000);
+    assert_int_equal(read_behind(&l, 11, MOST_POLLS), 11);
+    produce_due(1);
+    mock_produce(&mock, TOPIC, 1);
+    assert_true(read_behind(&l, 12, MOST_POLLS) >= 12);
+    int64_t high = frontier_high(lane_frontier(lane));
+    mock_produce(&mock, TOPIC, 2);
+    assert_int_equal(read_behind(&l, 15, 30), high);
+    assert_int_equal(read_lanes(&l, false, 15, MOST_POLLS), 15);
+    mock_produce(&mock, TOPIC, 2);
+    config.memory_bytes = 32 << 20;
+    assert_int_equal(read_behind(&l, 17, MOST_POLLS), 17);
     rp_arena_clear(&l.headers);
     lane_free(lane);
 }
@@ -216,6 +254,7 @@ int main(void)
         TEST(a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes),
         TEST(a_partition_of_no_tier_is_left_alone),
         TEST(who_holds_a_batch_that_is_overdue_is_left_alone),
+        TEST(who_has_something_overdue_is_left_alone_where_memory_is_scarce),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
