@@ -11,9 +11,9 @@
 #include "parcel.h"
 
 #define FETCHED_MAX 64 /* taken from the queue at once */
-#define QUERY_MS    5000
 
 struct lane {
+    rd_kafka_t *consumer;
     const struct rp_config *config;
     const struct rp_tier *tier; /* borrowed from the configuration */
     bool at_once;               /* it is read as it comes */
@@ -21,6 +21,7 @@ struct lane {
     rd_kafka_queue_t *queue;
     struct hold *hold;
     struct frontier *frontier; /* NULL: its state is not known yet */
+    bool begun;                /* a record was read */
     int64_t settled;           /* the lowest unsettled offset when it was last settled */
     int64_t trimmed;
     bool dirty;
@@ -39,27 +40,11 @@ const struct rp_tier *lane_tier_of(const struct rp_config *config, const char *t
     return NULL;
 }
 
-static void report_lost_state(const rd_kafka_topic_partition_t *p)
+static void report_lost_state(const struct lane *lane, int64_t offset)
 {
-    rp_log(RP_LOG_ERROR, "state-lost", rp_f_str("topic", p->topic),
-           rp_f_int("partition", p->partition), rp_f_int("offset", p->offset),
+    rp_log(RP_LOG_ERROR, "state-lost", rp_f_str("topic", lane->tier->topic),
+           rp_f_int("partition", lane->partition), rp_f_int("offset", offset),
            rp_f_str("effect", "what was settled behind this offset may be sent again"));
-}
-
-/* The broker forgets the offsets of a group that was away for long, and the state with them. What
- * was trimmed shows that there had been some. */
-static void report_start(rd_kafka_t *consumer, const rd_kafka_topic_partition_t *p, bool lost_state)
-{
-    int64_t begin = 0, end = 0;
-    if (p->offset >= 0) {
-        if (lost_state)
-            report_lost_state(p);
-        return;
-    }
-    if (rd_kafka_query_watermark_offsets(consumer, p->topic, p->partition, &begin, &end,
-                                         QUERY_MS) == RD_KAFKA_RESP_ERR_NO_ERROR &&
-        begin > 0 && end > begin)
-        report_lost_state(p);
 }
 
 int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *topic,
@@ -70,6 +55,7 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *t
     struct lane *lane = calloc(1, sizeof *lane);
     if (lane == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a partition");
+    lane->consumer = consumer;
     lane->config = config;
     lane->tier = lane_tier_of(config, topic);
     assert(lane->tier != NULL);
@@ -104,17 +90,19 @@ static void drop_fetched(struct lane *lane)
         rd_kafka_message_destroy(lane->fetched[lane->next++]);
 }
 
-int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
-                   const rd_kafka_topic_partition_t *position, struct rp_error *err)
+int lane_take_over(struct lane *lane, const rd_kafka_topic_partition_t *position,
+                   struct rp_error *err)
 {
     bool lost_state = false;
     struct rp_bytes metadata = {position->metadata, position->metadata_size};
-    if (rp_kafka_begin(consumer, lane->tier->topic, lane->partition, position->offset, err) != 0)
+    if (rp_kafka_begin(lane->consumer, lane->tier->topic, lane->partition, position->offset, err) !=
+        0)
         return -1;
     if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
                      &lost_state, &lane->frontier, err) != 0)
         return -1;
-    report_start(consumer, position, lost_state);
+    if (lost_state)
+        report_lost_state(lane, position->offset);
     return 0;
 }
 
@@ -134,6 +122,7 @@ void lane_let_go(struct lane *lane)
     if (lane->frontier != NULL)
         frontier_free(lane->frontier, release, lane->hold);
     lane->frontier = NULL;
+    lane->begun = false;
     lane->settled = lane->trimmed = -1;
     lane->dirty = false;
     rp_log_end_passed(&lane->end);
@@ -166,6 +155,19 @@ static int64_t read_at_ms(const struct lane *lane, const rd_kafka_message_t *m)
     return append > INT64_MAX - wait_ms ? INT64_MAX : append + wait_ms;
 }
 
+/* The broker forgets the offsets of a group that was away for long, and the state with them. What
+ * was trimmed shows that there had been some. */
+static void look_at_begin(struct lane *lane)
+{
+    int64_t begin, end;
+    if (!lane->begun && frontier_high(lane->frontier) < 0 &&
+        rd_kafka_get_watermark_offsets(lane->consumer, lane->tier->topic, lane->partition, &begin,
+                                       &end) == RD_KAFKA_RESP_ERR_NO_ERROR &&
+        begin > 0)
+        report_lost_state(lane, begin);
+    lane->begun = true;
+}
+
 static int keep(struct lane *lane, const rd_kafka_message_t *m, struct rp_arena *arena,
                 struct rp_error *err)
 {
@@ -193,8 +195,10 @@ static int keep(struct lane *lane, const rd_kafka_message_t *m, struct rp_arena 
 static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *arena,
                     struct rp_error *err)
 {
-    if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+    if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        look_at_begin(lane);
         return keep(lane, m, arena, err);
+    }
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
         frontier_read_to(lane->frontier, m->offset);
         if (frontier_recovering(lane->frontier))
@@ -222,12 +226,12 @@ int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *aren
     return n;
 }
 
-void lane_check_end(struct lane *lane, rd_kafka_t *consumer)
+void lane_check_end(struct lane *lane)
 {
     int64_t end;
     if (!frontier_recovering(lane->frontier))
         rp_log_end_passed(&lane->end);
-    if (!rp_log_end_look(&lane->end, consumer, lane->tier->topic, lane->partition, &end) ||
+    if (!rp_log_end_look(&lane->end, lane->consumer, lane->tier->topic, lane->partition, &end) ||
         end > frontier_high(lane->frontier))
         return;
     rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", lane->tier->topic),

@@ -18,16 +18,16 @@ struct lane;
 const struct rp_tier *lane_tier_of(const struct rp_config *config, const char *topic);
 
 /* A lane of a tier, whose state is not known yet, so that nothing is read. Takes the partition's
- * queue, and so comes before the partition is assigned. `wake_fd` is an eventfd that is written to
- * when records come into an empty queue. */
+ * queue, and so comes before the partition is assigned. Borrows the consumer. `wake_fd` is an
+ * eventfd that is written to when records come into an empty queue. */
 RP_NODISCARD int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *topic,
                           int32_t partition, int wake_fd, struct hold *hold, struct lane **out,
                           struct rp_error *err);
 /* The partition's state is known: reading can begin. `position` is the committed offset and its
  * metadata. Fails RETRIABLE for want of memory, or while librdkafka has not begun with the
  * partition. */
-RP_NODISCARD int lane_take_over(struct lane *lane, rd_kafka_t *consumer,
-                                const rd_kafka_topic_partition_t *position, struct rp_error *err);
+RP_NODISCARD int lane_take_over(struct lane *lane, const rd_kafka_topic_partition_t *position,
+                                struct rp_error *err);
 bool lane_is_taken_over(const struct lane *lane);
 /* Back to where it began: what is held is dropped, and the state is to be found out anew. */
 void lane_let_go(struct lane *lane);
@@ -40,7 +40,7 @@ int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *aren
               struct rp_error *err);
 /* A recovery reads up to where the last owner had. Where the log ends before that, and still does
  * after a while (it was cut), the recovery is ended, loudly. */
-void lane_check_end(struct lane *lane, rd_kafka_t *consumer);
+void lane_check_end(struct lane *lane);
 
 /* When lane_read has something to do again; INT64_MAX: when the eventfd says so. */
 int64_t lane_read_at_ms(const struct lane *lane);

@@ -113,7 +113,7 @@ static void take_over_all(struct lanes *l, const rd_kafka_topic_partition_list_t
         if (lane == NULL || p->err != RD_KAFKA_RESP_ERR_NO_ERROR)
             continue;
         RP_CRASH_POINT(take_over_before);
-        if (lane_take_over(lane, l->consumer, p, &err) != 0) {
+        if (lane_take_over(lane, p, &err) != 0) {
             rp_log(RP_LOG_DEBUG, "take-over-waits", rp_f_str("topic", p->topic),
                    rp_f_int("partition", p->partition), rp_f_str("error", err.text));
             continue; /* it is asked for again */

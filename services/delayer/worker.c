@@ -142,7 +142,7 @@ static void keep_house(struct delayer *d)
 {
     int64_t now_mono_ms = rp_mono_ms();
     for (size_t i = 0; i < d->lanes.n; i++)
-        lane_check_end(d->lanes.items[i], d->lanes.consumer);
+        lane_check_end(d->lanes.items[i]);
     if (now_mono_ms - d->commit_mono_ms >= COMMIT_EVERY_MS)
         commit_states(d, true);
     if (now_mono_ms - d->gauge_mono_ms >= GAUGE_EVERY_MS) {

@@ -4,11 +4,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "lanes.h"
+#include "log.h"
 #include "mock_fixture.h"
 #include "reprise/task.h"
 #include "units.h"
@@ -16,6 +18,52 @@
 #define TOPIC      "tier"
 #define POLL_MS    10
 #define MOST_POLLS 3000
+
+static int n_lost, n_queries;
+static int64_t log_begin;
+
+void __wrap_rp_log_fields(enum rp_log_level level, const char *event,
+                          const struct rp_field *fields);
+rd_kafka_resp_err_t __wrap_rd_kafka_query_watermark_offsets(rd_kafka_t *rk, const char *topic,
+                                                            int32_t partition, int64_t *low,
+                                                            int64_t *high, int timeout_ms);
+rd_kafka_resp_err_t __wrap_rd_kafka_get_watermark_offsets(rd_kafka_t *rk, const char *topic,
+                                                          int32_t partition, int64_t *low,
+                                                          int64_t *high);
+
+void __wrap_rp_log_fields(enum rp_log_level level, const char *event, const struct rp_field *fields)
+{
+    (void)level;
+    (void)fields;
+    n_lost += strcmp(event, "state-lost") == 0;
+}
+
+rd_kafka_resp_err_t __wrap_rd_kafka_query_watermark_offsets(rd_kafka_t *rk, const char *topic,
+                                                            int32_t partition, int64_t *low,
+                                                            int64_t *high, int timeout_ms)
+{
+    (void)rk;
+    (void)topic;
+    (void)partition;
+    (void)low;
+    (void)high;
+    (void)timeout_ms;
+    n_queries++;
+    return RD_KAFKA_RESP_ERR__TIMED_OUT;
+}
+
+/* The mock cuts no logs. */
+rd_kafka_resp_err_t __wrap_rd_kafka_get_watermark_offsets(rd_kafka_t *rk, const char *topic,
+                                                          int32_t partition, int64_t *low,
+                                                          int64_t *high)
+{
+    (void)rk;
+    (void)topic;
+    (void)partition;
+    *low = log_begin;
+    *high = 10;
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
 
 static struct rp_config config = {
     .tiers = {{.topic = (char[]){TOPIC}, .length_ms = 1000, .reach_ms = 10000}}, .n_tiers = 1};
@@ -67,7 +115,7 @@ static void take_over(struct lane *lane, int64_t offset)
     const rd_kafka_topic_partition_t position = {
         .topic = (char[]){TOPIC}, .partition = 0, .offset = offset};
     int polls = 0;
-    while (lane_take_over(lane, consumer, &position, &err) != 0 && polls++ < MOST_POLLS)
+    while (lane_take_over(lane, &position, &err) != 0 && polls++ < MOST_POLLS)
         serve();
     assert_true(lane_is_taken_over(lane));
 }
@@ -125,6 +173,26 @@ static void librdkafka_is_not_asked_where_anything_begins_or_ends(void **state)
     assert_true(mock_requests(&mock, MOCK_FETCH) > 0);
     assert_int_equal(mock_requests(&mock, MOCK_LIST_OFFSETS), 0);
     lane_free(lane);
+}
+
+/* The broker would be asked by the worker's thread, a partition after the other. What was fetched
+ * says as much. */
+static void that_state_was_lost_is_told_with_the_first_record(void **state)
+{
+    (void)state;
+    n_queries = 0;
+    for (log_begin = 0; log_begin < 2; log_begin++) {
+        struct lane *lane = new_lane();
+        n_lost = 0;
+        mock_assign(consumer, TOPIC);
+        take_over(lane, RD_KAFKA_OFFSET_INVALID);
+        assert_int_equal(n_lost, 0);
+        read_to(lane, 10);
+        assert_int_equal(n_lost, log_begin);
+        lane_free(lane);
+        assert_int_equal(rd_kafka_assign(consumer, NULL), 0);
+    }
+    assert_int_equal(n_queries, 0);
 }
 
 /* It is due within the slack from its append on. */
@@ -251,6 +319,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(what_is_left_of_an_earlier_assignment_is_not_read),
         TEST(librdkafka_is_not_asked_where_anything_begins_or_ends),
+        TEST(that_state_was_lost_is_told_with_the_first_record),
         TEST(a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes),
         TEST(a_partition_of_no_tier_is_left_alone),
         TEST(who_holds_a_batch_that_is_overdue_is_left_alone),
