@@ -156,16 +156,18 @@ static int64_t read_at_ms(const struct lane *lane, const rd_kafka_message_t *m)
 }
 
 /* The broker forgets the offsets of a group that was away for long, and the state with them. What
- * was trimmed shows that there had been some. */
-static void look_at_begin(struct lane *lane)
+ * was trimmed shows that there had been some. And a log that begins before the committed offset is
+ * another one. */
+static void look_at_begin(struct lane *lane, int64_t offset)
 {
-    int64_t begin, end;
-    if (!lane->begun && frontier_high(lane->frontier) < 0 &&
-        rd_kafka_get_watermark_offsets(lane->consumer, lane->tier->topic, lane->partition, &begin,
-                                       &end) == RD_KAFKA_RESP_ERR_NO_ERROR &&
-        begin > 0)
-        report_lost_state(lane, begin);
+    int64_t begin = 0, end, low = frontier_high(lane->frontier);
+    if (lane->begun)
+        return;
     lane->begun = true;
+    (void)rd_kafka_get_watermark_offsets(lane->consumer, lane->tier->topic, lane->partition, &begin,
+                                         &end); /* as they came with the record */
+    if (low < 0 ? begin > 0 : offset < low)
+        report_lost_state(lane, offset);
 }
 
 static int keep(struct lane *lane, const rd_kafka_message_t *m, struct rp_arena *arena,
@@ -196,7 +198,7 @@ static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *a
                     struct rp_error *err)
 {
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        look_at_begin(lane);
+        look_at_begin(lane, m->offset);
         return keep(lane, m, arena, err);
     }
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -109,22 +110,32 @@ static void serve(void)
         rd_kafka_message_destroy(m);
 }
 
-static void take_over(struct lane *lane, int64_t offset)
+static void take_over_with(struct lane *lane, int64_t offset, const char *metadata)
 {
     struct rp_error err;
-    const rd_kafka_topic_partition_t position = {
-        .topic = (char[]){TOPIC}, .partition = 0, .offset = offset};
+    char text[FRONTIER_METADATA_MAX];
+    (void)snprintf(text, sizeof text, "%s", metadata);
+    const rd_kafka_topic_partition_t position = {.topic = (char[]){TOPIC},
+                                                 .partition = 0,
+                                                 .offset = offset,
+                                                 .metadata = text,
+                                                 .metadata_size = strlen(text)};
     int polls = 0;
     while (lane_take_over(lane, &position, &err) != 0 && polls++ < MOST_POLLS)
         serve();
     assert_true(lane_is_taken_over(lane));
 }
 
+static void take_over(struct lane *lane, int64_t offset)
+{
+    take_over_with(lane, offset, "");
+}
+
 static void read_at(struct lane *lane, int64_t now_ms, int64_t offset)
 {
     struct rp_error err;
     struct rp_arena arena = {0};
-    for (int i = 0; i < MOST_POLLS && frontier_high(lane_frontier(lane)) < offset; i++) {
+    for (int i = 0; i < MOST_POLLS && frontier_high(lane_frontier(lane)) != offset; i++) {
         serve();
         assert_true(lane_read(lane, now_ms, 100, &arena, &err) >= 0);
     }
@@ -193,6 +204,25 @@ static void that_state_was_lost_is_told_with_the_first_record(void **state)
         assert_int_equal(rd_kafka_assign(consumer, NULL), 0);
     }
     assert_int_equal(n_queries, 0);
+}
+
+/* The topic was made anew. */
+static void that_a_log_begins_before_the_committed_offset_is_told(void **state)
+{
+    (void)state;
+    static const char at_3[] = "reprise/1 high=3 settled=- reach=0:10000",
+                      at_50[] = "reprise/1 high=50 settled=- reach=0:10000";
+    struct lane *lane = new_lane();
+    n_lost = 0;
+    mock_assign(consumer, TOPIC);
+    take_over_with(lane, 3, at_3);
+    read_to(lane, 10);
+    lane_let_go(lane);
+    assert_int_equal(n_lost, 0);
+    take_over_with(lane, 50, at_50);
+    read_to(lane, 10);
+    assert_int_equal(n_lost, 1);
+    lane_free(lane);
 }
 
 /* It is due within the slack from its append on. */
@@ -320,6 +350,7 @@ int main(void)
         TEST(what_is_left_of_an_earlier_assignment_is_not_read),
         TEST(librdkafka_is_not_asked_where_anything_begins_or_ends),
         TEST(that_state_was_lost_is_told_with_the_first_record),
+        TEST(that_a_log_begins_before_the_committed_offset_is_told),
         TEST(a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes),
         TEST(a_partition_of_no_tier_is_left_alone),
         TEST(who_holds_a_batch_that_is_overdue_is_left_alone),
