@@ -22,6 +22,7 @@ struct lane {
     struct hold *hold;
     struct frontier *frontier; /* NULL: its state is not known yet */
     bool begun;                /* a record was read */
+    int64_t committed;         /* by the last owner, with its state; -1: it says nothing */
     int64_t settled;           /* the lowest unsettled offset when it was last settled */
     int64_t trimmed;
     bool dirty;
@@ -64,7 +65,7 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *t
                     lane->tier->length_ms <= config->slack_ms;
     lane->partition = partition;
     lane->hold = hold;
-    lane->settled = lane->trimmed = -1;
+    lane->committed = lane->settled = lane->trimmed = -1;
     lane->queue = rd_kafka_queue_get_partition(consumer, topic, partition);
     /* Its own queue: not forwarded to the consumer's. */
     rd_kafka_queue_forward(lane->queue, NULL);
@@ -103,6 +104,8 @@ int lane_take_over(struct lane *lane, const rd_kafka_topic_partition_t *position
         return -1;
     if (lost_state)
         report_lost_state(lane, position->offset);
+    else
+        lane->committed = position->offset;
     return 0;
 }
 
@@ -123,7 +126,7 @@ void lane_let_go(struct lane *lane)
         frontier_free(lane->frontier, release, lane->hold);
     lane->frontier = NULL;
     lane->begun = false;
-    lane->settled = lane->trimmed = -1;
+    lane->committed = lane->settled = lane->trimmed = -1;
     lane->dirty = false;
     rp_log_end_passed(&lane->end);
 }
@@ -166,8 +169,17 @@ static void look_at_begin(struct lane *lane, int64_t offset)
     lane->begun = true;
     (void)rd_kafka_get_watermark_offsets(lane->consumer, lane->tier->topic, lane->partition, &begin,
                                          &end); /* as they came with the record */
-    if (low < 0 ? begin > 0 : offset < low)
+    if (low < 0 ? begin > 0 : offset < low) {
         report_lost_state(lane, offset);
+        lane->committed = -1;
+    }
+}
+
+/* The log goes on behind what the last owner committed, who may not have trimmed it. */
+static void look_at_committed(struct lane *lane, int64_t offset)
+{
+    if (offset >= lane->committed && lane->settled < lane->committed)
+        lane->settled = lane->committed;
 }
 
 static int keep(struct lane *lane, const rd_kafka_message_t *m, struct rp_arena *arena,
@@ -199,10 +211,12 @@ static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *a
 {
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
         look_at_begin(lane, m->offset);
+        look_at_committed(lane, m->offset);
         return keep(lane, m, arena, err);
     }
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
         frontier_read_to(lane->frontier, m->offset);
+        look_at_committed(lane, m->offset);
         if (frontier_recovering(lane->frontier))
             rp_log_end_met(&lane->end);
         return 0;
@@ -285,8 +299,10 @@ bool lane_is_dirty(const struct lane *lane)
     return lane->dirty;
 }
 
-int64_t lane_trim_to(struct lane *lane)
+int64_t lane_trim_to(struct lane *lane, bool again)
 {
+    if (again)
+        lane->trimmed = -1;
     if (lane->settled <= lane->trimmed || lane->dirty)
         return -1;
     lane->trimmed = lane->settled;

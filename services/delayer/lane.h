@@ -55,8 +55,8 @@ void lane_set_settled(struct lane *lane);
 void lane_set_committed(struct lane *lane);
 bool lane_is_dirty(const struct lane *lane);
 
-/* The offset below which the log can be deleted, if that has moved since the last call; else -1.
- * All below it is settled and acknowledged. */
-int64_t lane_trim_to(struct lane *lane);
+/* The offset below which the log can be deleted, if that has moved since the last call (`again`: or
+ * has not); else -1. All below it is settled and acknowledged. */
+int64_t lane_trim_to(struct lane *lane, bool again);
 
 #endif

@@ -233,11 +233,11 @@ void lanes_untake(struct lanes *l)
             frontier_untake(lane_frontier(l->items[i]));
 }
 
-rd_kafka_topic_partition_list_t *lanes_trimmable(struct lanes *l)
+rd_kafka_topic_partition_list_t *lanes_trimmable(struct lanes *l, bool again)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)l->n);
     for (size_t i = 0; i < l->n; i++) {
-        int64_t offset = lane_trim_to(l->items[i]);
+        int64_t offset = lane_trim_to(l->items[i], again);
         if (offset >= 0)
             rd_kafka_topic_partition_list_add(list, lane_topic(l->items[i]),
                                               lane_partition(l->items[i]))

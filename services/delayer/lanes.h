@@ -47,8 +47,8 @@ rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all);
 void lanes_settled(struct lanes *l);
 void lanes_untake(struct lanes *l);
 
-/* What can be deleted of each log. The caller's to destroy. */
-rd_kafka_topic_partition_list_t *lanes_trimmable(struct lanes *l);
+/* What can be deleted of each log (lane_trim_to). The caller's to destroy. */
+rd_kafka_topic_partition_list_t *lanes_trimmable(struct lanes *l, bool again);
 
 size_t lanes_held(const struct lanes *l);
 /* As many as `max_held`. */

@@ -13,7 +13,7 @@
 struct trimmer {
     rd_kafka_t *client;
     rd_kafka_queue_t *queue;
-    bool under_way;
+    bool under_way, failed;
     int64_t next_mono_ms;
 };
 
@@ -66,12 +66,17 @@ bool trimmer_is_due(struct trimmer *t)
     rd_kafka_event_t *event = t->under_way ? rd_kafka_queue_poll(t->queue, 0) : NULL;
     if (event != NULL) {
         RP_CRASH_POINT(trim_answered);
-        bool failed = report_failures(event);
-        t->next_mono_ms = rp_mono_ms() + (failed ? AFTER_FAIL_MS : EVERY_MS);
+        t->failed = report_failures(event);
+        t->next_mono_ms = rp_mono_ms() + (t->failed ? AFTER_FAIL_MS : EVERY_MS);
         t->under_way = false;
         rd_kafka_event_destroy(event);
     }
     return !t->under_way && rp_mono_ms() >= t->next_mono_ms;
+}
+
+bool trimmer_failed(const struct trimmer *t)
+{
+    return t->failed;
 }
 
 void trimmer_start(struct trimmer *t, const rd_kafka_topic_partition_list_t *offsets)

@@ -151,7 +151,8 @@ static void keep_house(struct delayer *d)
         d->gauge_mono_ms = now_mono_ms;
     }
     if (trimmer_is_due(d->trimmer)) {
-        rd_kafka_topic_partition_list_t *offsets = lanes_trimmable(&d->lanes);
+        rd_kafka_topic_partition_list_t *offsets =
+            lanes_trimmable(&d->lanes, trimmer_failed(d->trimmer));
         trimmer_start(d->trimmer, offsets);
         rd_kafka_topic_partition_list_destroy(offsets);
     }

@@ -225,6 +225,48 @@ static void that_a_log_begins_before_the_committed_offset_is_told(void **state)
     lane_free(lane);
 }
 
+/* Its last owner may have failed to delete it, or had no time to. */
+static void what_was_settled_by_the_last_owner_can_be_deleted(void **state)
+{
+    (void)state;
+    struct lane *lane = new_lane();
+    mock_assign(consumer, TOPIC);
+    take_over_with(lane, 3, "reprise/1 high=3 settled=- reach=0:10000");
+    assert_int_equal(lane_trim_to(lane, false), -1);
+    read_to(lane, 10);
+    assert_int_equal(lane_trim_to(lane, false), 3);
+    assert_int_equal(lane_trim_to(lane, false), -1);
+    assert_int_equal(lane_trim_to(lane, true), 3);
+    lane_let_go(lane);
+    take_over_with(lane, 10, "reprise/1 high=10 settled=- reach=0:10000");
+    struct rp_arena arena = {0};
+    struct rp_error err;
+    int64_t offset = -1;
+    for (int i = 0; i < MOST_POLLS && offset < 0; i++, offset = lane_trim_to(lane, false)) {
+        serve();
+        assert_true(lane_read(lane, INT64_MAX, 100, &arena, &err) >= 0);
+    }
+    assert_int_equal(offset, 10);
+    rp_arena_clear(&arena);
+    lane_free(lane);
+}
+
+static void what_no_state_says_to_be_settled_is_not_deleted(void **state)
+{
+    (void)state;
+    static const int64_t offsets[] = {3, 50, RD_KAFKA_OFFSET_INVALID};
+    static const char *const texts[] = {"", "reprise/1 high=50 settled=- reach=0:10000", ""};
+    struct lane *lane = new_lane();
+    mock_assign(consumer, TOPIC);
+    for (int i = 0; i < 3; i++) {
+        take_over_with(lane, offsets[i], texts[i]);
+        read_to(lane, 10);
+        assert_int_equal(lane_trim_to(lane, true), -1);
+        lane_let_go(lane);
+    }
+    lane_free(lane);
+}
+
 /* It is due within the slack from its append on. */
 static void a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes(void **state)
 {
@@ -351,6 +393,8 @@ int main(void)
         TEST(librdkafka_is_not_asked_where_anything_begins_or_ends),
         TEST(that_state_was_lost_is_told_with_the_first_record),
         TEST(that_a_log_begins_before_the_committed_offset_is_told),
+        TEST(what_was_settled_by_the_last_owner_can_be_deleted),
+        TEST(what_no_state_says_to_be_settled_is_not_deleted),
         TEST(a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes),
         TEST(a_partition_of_no_tier_is_left_alone),
         TEST(who_holds_a_batch_that_is_overdue_is_left_alone),

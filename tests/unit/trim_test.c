@@ -140,6 +140,7 @@ static void what_is_settled_is_trimmed_every_5_s(void **state)
     (void)state;
     assert_int_equal(wait_after_answer(), 5000);
     assert_int_equal(reported, 0);
+    assert_false(trimmer_failed(trimmer));
 }
 
 static void brokers_that_refuse_are_told_of_and_left_alone_for_a_minute(void **state)
@@ -148,6 +149,7 @@ static void brokers_that_refuse_are_told_of_and_left_alone_for_a_minute(void **s
     failed = RD_KAFKA_RESP_ERR__TIMED_OUT;
     assert_int_equal(wait_after_answer(), 60000);
     assert_int_equal(reported, 1);
+    assert_true(trimmer_failed(trimmer));
 }
 
 static void so_is_one_partition_that_cannot_be_trimmed(void **state)
@@ -156,6 +158,7 @@ static void so_is_one_partition_that_cannot_be_trimmed(void **state)
     part_failed = RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     assert_int_equal(wait_after_answer(), 60000);
     assert_int_equal(reported, 1);
+    assert_true(trimmer_failed(trimmer));
 }
 
 static void nothing_to_trim_asks_nobody(void **state)
