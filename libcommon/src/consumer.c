@@ -220,14 +220,32 @@ rd_kafka_consumer_group_metadata_t *rp_consumer_membership(struct rp_consumer *c
     return NULL;
 }
 
-int rp_consumer_commit(struct rp_consumer *c, const rd_kafka_topic_partition_list_t *offsets,
-                       bool async, struct rp_error *err)
+static int check_membership(struct rp_consumer *c, struct rp_error *err)
 {
     rd_kafka_consumer_group_metadata_t *group = rp_consumer_membership(c, err);
     if (group == NULL)
         return -1;
     rd_kafka_consumer_group_metadata_destroy(group);
+    return 0;
+}
+
+int rp_consumer_commit(struct rp_consumer *c, const rd_kafka_topic_partition_list_t *offsets,
+                       bool async, struct rp_error *err)
+{
+    if (check_membership(c, err) != 0)
+        return -1;
     rd_kafka_resp_err_t code = rd_kafka_commit(c->rk, offsets, async);
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "commit offsets");
+}
+
+int rp_consumer_commit_told(struct rp_consumer *c, const rd_kafka_topic_partition_list_t *offsets,
+                            rp_committed_fn *committed, void *opaque, struct rp_error *err)
+{
+    if (check_membership(c, err) != 0)
+        return -1;
+    rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(c->rk);
+    rd_kafka_resp_err_t code = rd_kafka_commit_queue(c->rk, offsets, queue, committed, opaque);
+    rd_kafka_queue_destroy(queue);
     return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "commit offsets");
 }
 

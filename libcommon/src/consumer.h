@@ -61,6 +61,15 @@ RP_NODISCARD int rp_consumer_commit(struct rp_consumer *c,
                                     const rd_kafka_topic_partition_list_t *offsets, bool async,
                                     struct rp_error *err);
 
+/* librdkafka's; where a commit failed for some partitions only, `code` does not tell. */
+typedef void rp_committed_fn(rd_kafka_t *consumer, rd_kafka_resp_err_t code,
+                             rd_kafka_topic_partition_list_t *offsets, void *opaque);
+/* The same without waiting: what came of it is told inside rp_consumer_poll. */
+RP_NODISCARD int rp_consumer_commit_told(struct rp_consumer *c,
+                                         const rd_kafka_topic_partition_list_t *offsets,
+                                         rp_committed_fn *committed, void *opaque,
+                                         struct rp_error *err);
+
 /* Leaves the group, which calls revoked(), and frees. NULL is fine. */
 void rp_consumer_close(struct rp_consumer *c);
 

@@ -22,10 +22,13 @@ struct lane {
     struct hold *hold;
     struct frontier *frontier; /* NULL: its state is not known yet */
     bool begun;                /* a record was read */
-    int64_t committed;         /* by the last owner, with its state; -1: it says nothing */
-    int64_t settled;           /* the lowest unsettled offset when it was last settled */
+    int64_t before;            /* what the last owner committed; -1: nothing that counts */
+    int64_t settled;           /* the lowest unsettled offset when it was last settled, */
+    int64_t sent;              /* when the commit under way was sent, */
+    int64_t committed;         /* and as it is committed */
     int64_t trimmed;
-    bool dirty;
+    bool dirty;      /* settled something since its last commit was sent */
+    bool committing; /* that is not answered yet */
     /* Taken from the queue, and not yet read: the head may have to wait. */
     rd_kafka_message_t *fetched[FETCHED_MAX];
     int n_fetched, next;
@@ -65,7 +68,7 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *t
                     lane->tier->length_ms <= config->slack_ms;
     lane->partition = partition;
     lane->hold = hold;
-    lane->committed = lane->settled = lane->trimmed = -1;
+    lane->before = lane->settled = lane->committed = lane->trimmed = -1;
     lane->queue = rd_kafka_queue_get_partition(consumer, topic, partition);
     /* Its own queue: not forwarded to the consumer's. */
     rd_kafka_queue_forward(lane->queue, NULL);
@@ -105,7 +108,7 @@ int lane_take_over(struct lane *lane, const rd_kafka_topic_partition_t *position
     if (lost_state)
         report_lost_state(lane, position->offset);
     else
-        lane->committed = position->offset;
+        lane->before = position->offset;
     return 0;
 }
 
@@ -126,8 +129,8 @@ void lane_let_go(struct lane *lane)
         frontier_free(lane->frontier, release, lane->hold);
     lane->frontier = NULL;
     lane->begun = false;
-    lane->committed = lane->settled = lane->trimmed = -1;
-    lane->dirty = false;
+    lane->before = lane->settled = lane->committed = lane->trimmed = -1;
+    lane->dirty = lane->committing = false;
     rp_log_end_passed(&lane->end);
 }
 
@@ -171,15 +174,15 @@ static void look_at_begin(struct lane *lane, int64_t offset)
                                          &end); /* as they came with the record */
     if (low < 0 ? begin > 0 : offset < low) {
         report_lost_state(lane, offset);
-        lane->committed = -1;
+        lane->before = -1;
     }
 }
 
 /* The log goes on behind what the last owner committed, who may not have trimmed it. */
 static void look_at_committed(struct lane *lane, int64_t offset)
 {
-    if (offset >= lane->committed && lane->settled < lane->committed)
-        lane->settled = lane->committed;
+    if (offset >= lane->before && lane->committed < lane->before)
+        lane->committed = lane->before;
 }
 
 static int keep(struct lane *lane, const rd_kafka_message_t *m, struct rp_arena *arena,
@@ -289,22 +292,41 @@ void lane_set_settled(struct lane *lane)
     lane->dirty = true;
 }
 
+void lane_set_committing(struct lane *lane)
+{
+    lane->sent = lane->settled;
+    lane->committing = lane->dirty;
+    lane->dirty = false;
+}
+
+void lane_commit_answered(struct lane *lane, bool failed)
+{
+    if (lane->committing && failed)
+        lane->dirty = true;
+    else if (lane->committing)
+        lane->committed = lane->sent;
+    lane->committing = false;
+}
+
 void lane_set_committed(struct lane *lane)
 {
+    lane->committing = false;
+    if (lane->settled > lane->committed)
+        lane->committed = lane->settled;
     lane->dirty = false;
 }
 
 bool lane_is_dirty(const struct lane *lane)
 {
-    return lane->dirty;
+    return lane->dirty || lane->committing;
 }
 
 int64_t lane_trim_to(struct lane *lane, bool again)
 {
     if (again)
         lane->trimmed = -1;
-    if (lane->settled <= lane->trimmed || lane->dirty)
+    if (lane->committed <= lane->trimmed)
         return -1;
-    lane->trimmed = lane->settled;
-    return lane->settled;
+    lane->trimmed = lane->committed;
+    return lane->committed;
 }

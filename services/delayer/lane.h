@@ -53,10 +53,13 @@ const struct rp_tier *lane_tier(const struct lane *lane);
 /* What was in flight is settled. The lane is dirty until its state is committed. */
 void lane_set_settled(struct lane *lane);
 void lane_set_committed(struct lane *lane);
+/* Its commit was sent; then the answer came. One at a time. */
+void lane_set_committing(struct lane *lane);
+void lane_commit_answered(struct lane *lane, bool failed);
 bool lane_is_dirty(const struct lane *lane);
 
 /* The offset below which the log can be deleted, if that has moved since the last call (`again`: or
- * has not); else -1. All below it is settled and acknowledged. */
+ * has not); else -1. All below it is settled, and that is committed. */
 int64_t lane_trim_to(struct lane *lane, bool again);
 
 #endif

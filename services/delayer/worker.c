@@ -34,7 +34,8 @@ struct delayer {
     struct rp_outbox *outbox; /* that of `dispatch` */
     int64_t gauge_mono_ms, commit_mono_ms;
     bool joined;      /* the group has given us partitions, or none */
-    bool uncommitted; /* the last commit failed; it is tried again and again */
+    bool committing;  /* a commit is under way */
+    bool uncommitted; /* the last one failed; it is tried again and again */
 };
 
 static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
@@ -48,21 +49,53 @@ static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
     d->outbox->backoff_ms = 0;
 }
 
+/* What became of a commit; NULL: it succeeded. */
+static void note_commit(struct delayer *d, const struct rp_error *failure)
+{
+    if (failure != NULL && !d->uncommitted)
+        rp_log(RP_LOG_WARN, "offset-commit-failed", rp_f_str("error", failure->text));
+    d->uncommitted = failure != NULL;
+    if (failure != NULL && failure->code == RP_E_FENCED)
+        rp_outbox_give_up(d->outbox, failure);
+}
+
+static void committed(rd_kafka_t *consumer, rd_kafka_resp_err_t code,
+                      rd_kafka_topic_partition_list_t *offsets, void *opaque)
+{
+    struct delayer *d = opaque;
+    struct rp_error err;
+    (void)consumer;
+    for (int i = 0; offsets != NULL && i < offsets->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
+        code = offsets->elems[i].err;
+    bool failed = code != RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (failed)
+        (void)rp_kafka_fail(&err, code, "commit offsets");
+    note_commit(d, failed ? &err : NULL);
+    for (size_t i = 0; i < d->lanes.n; i++)
+        lane_commit_answered(d->lanes.items[i], failed);
+    d->committing = false;
+}
+
 /* Commits what was acknowledged, where the guarantee lets that wait. */
 static void commit_states(struct delayer *d, bool async)
 {
-    if (d->config->guarantee == RP_EXACTLY_ONCE)
+    if (d->config->guarantee == RP_EXACTLY_ONCE || (async && d->committing))
         return;
     rd_kafka_topic_partition_list_t *states = lanes_states(&d->lanes, true);
     struct rp_error err;
-    int rc = states->cnt == 0 ? 0 : rp_consumer_commit(d->consumer, states, async, &err);
-    if (rc != 0 && !d->uncommitted)
-        rp_log(RP_LOG_WARN, "offset-commit-failed", rp_f_str("error", err.text));
-    d->uncommitted = rc != 0;
-    if (rc != 0 && err.code == RP_E_FENCED)
-        rp_outbox_give_up(d->outbox, &err);
+    int rc = 0;
+    if (states->cnt > 0)
+        rc = async ? rp_consumer_commit_told(d->consumer, states, committed, d, &err)
+                   : rp_consumer_commit(d->consumer, states, false, &err);
+    if (rc != 0 || !async)
+        note_commit(d, rc != 0 ? &err : NULL);
+    else
+        d->committing = states->cnt > 0;
     for (size_t i = 0; i < d->lanes.n && rc == 0; i++)
-        lane_set_committed(d->lanes.items[i]);
+        if (async)
+            lane_set_committing(d->lanes.items[i]);
+        else
+            lane_set_committed(d->lanes.items[i]);
     rd_kafka_topic_partition_list_destroy(states);
     d->commit_mono_ms = rp_mono_ms();
 }

@@ -13,11 +13,15 @@
 #include "mock_fixture.h"
 #include "outbox.h"
 #include "strays.h"
+#include "trim.h"
 #include "worker.h"
 
 #define TOPIC    "retry-1s"
 #define RECORDS  10
 #define PATIENCE 3 /* failures that are too many */
+#define ASK_MS   5000
+
+enum { OFFSET_COMMIT = 8 };
 
 int __wrap_rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, void *opaque,
                           struct rp_error *err);
@@ -31,12 +35,15 @@ void __wrap_hold_drop(struct hold *h, uint64_t handle);
 void __real_hold_drop(struct hold *h, uint64_t handle);
 void __wrap_rp_outbox_done(struct rp_outbox *o);
 void __real_rp_outbox_done(struct rp_outbox *o);
+bool __wrap_trimmer_is_due(struct trimmer *t);
 
 static atomic_bool stop;
 static size_t settled;
 static enum { READABLE, TO_BREAK, BROKEN } spot; /* where what is held is kept */
 static uint64_t broken;
 static int failures;
+static int steps_left; /* once all is settled */
+static struct mock mock;
 
 int __wrap_rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, void *opaque,
                           struct rp_error *err)
@@ -87,22 +94,41 @@ void __wrap_hold_drop(struct hold *h, uint64_t handle)
 void __wrap_rp_outbox_done(struct rp_outbox *o)
 {
     settled += o->n;
-    if (settled >= RECORDS)
-        atomic_store(&stop, true);
     __real_rp_outbox_done(o);
 }
 
-static int run(const char *guarantee)
+/* It is asked in each step. */
+bool __wrap_trimmer_is_due(struct trimmer *t)
 {
-    struct mock mock;
-    struct rp_error err;
-    char text[300];
+    (void)t;
+    if (settled >= RECORDS && steps_left-- == 0)
+        atomic_store(&stop, true);
+    return false;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
     settled = 0;
-    failures = 0;
+    failures = steps_left = 0;
     atomic_store(&stop, false);
     mock_start(&mock, 1, TOPIC);
     assert_int_equal(rd_kafka_mock_topic_create(mock.cluster, "dead-letter", 1, 1), 0);
     mock_produce(&mock, TOPIC, RECORDS);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mock_stop(&mock);
+    return 0;
+}
+
+static int run(const char *guarantee)
+{
+    struct rp_error err;
+    char text[300];
     (void)snprintf(text, sizeof text,
                    "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\ntiers: [1s]\n"
                    "guarantee: %s\n",
@@ -117,27 +143,58 @@ static int run(const char *guarantee)
     rp_policies_unref(w.policies);
     rp_metrics_free(w.metrics);
     rp_config_free(config);
-    mock_stop(&mock);
     return rc;
 }
 
-/* What cannot be read back is in the log, too. */
+static void check_what_cannot_be_read_back(const char *guarantee)
+{
+    spot = TO_BREAK;
+    assert_int_equal(run(guarantee), 0);
+    assert_int_equal(settled, RECORDS);
+    assert_int_equal(failures, 1);
+}
+
+/* It is in the log, too. */
 static void what_cannot_be_read_back_is_read_again_from_the_log(void **state)
 {
-    static const char *const guarantees[] = {"exactly-once", "at-least-once"};
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        spot = TO_BREAK;
-        assert_int_equal(run(guarantees[i]), 0);
-        assert_int_equal(settled, RECORDS);
-        assert_int_equal(failures, 1);
-    }
+    check_what_cannot_be_read_back("exactly-once");
+}
+
+static void so_it_is_at_least_once(void **state)
+{
+    (void)state;
+    check_what_cannot_be_read_back("at-least-once");
+}
+
+static int64_t committed_offset(void)
+{
+    rd_kafka_t *consumer = mock_consumer(&mock, "reprise-delayer");
+    rd_kafka_topic_partition_list_t *list = mock_at(TOPIC, 0);
+    assert_int_equal(rd_kafka_committed(consumer, list, ASK_MS), 0);
+    int64_t offset = list->elems[0].offset;
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_destroy(consumer);
+    return offset;
+}
+
+static void a_commit_that_fails_is_made_again(void **state)
+{
+    (void)state;
+    steps_left = 20;
+    rd_kafka_mock_push_request_errors(mock.cluster, OFFSET_COMMIT, 1,
+                                      RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED);
+    assert_int_equal(run("at-least-once"), 0);
+    assert_int_equal(committed_offset(), RECORDS);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_read_back_is_read_again_from_the_log),
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(what_cannot_be_read_back_is_read_again_from_the_log),
+        TEST(so_it_is_at_least_once),
+        TEST(a_commit_that_fails_is_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,6 +225,18 @@ static void that_a_log_begins_before_the_committed_offset_is_told(void **state)
     lane_free(lane);
 }
 
+static void settle(struct lane *lane, int n)
+{
+    struct frontier_entry entry;
+    while (n-- > 0) {
+        assert_true(frontier_peek(lane_frontier(lane), &entry));
+        hold_drop(hold, entry.handle);
+        frontier_take(lane_frontier(lane));
+    }
+    frontier_settled(lane_frontier(lane));
+    lane_set_settled(lane);
+}
+
 /* Its last owner may have failed to delete it, or had no time to. */
 static void what_was_settled_by_the_last_owner_can_be_deleted(void **state)
 {
@@ -264,6 +276,31 @@ static void what_no_state_says_to_be_settled_is_not_deleted(void **state)
         assert_int_equal(lane_trim_to(lane, true), -1);
         lane_let_go(lane);
     }
+    lane_free(lane);
+}
+
+/* However often more is settled meanwhile. */
+static void only_what_is_committed_is_deleted(void **state)
+{
+    (void)state;
+    struct lane *lane = new_lane();
+    mock_assign(consumer, TOPIC);
+    take_over(lane, 0);
+    read_to(lane, 10);
+    settle(lane, 4);
+    lane_set_committing(lane);
+    assert_int_equal(lane_trim_to(lane, false), -1);
+    settle(lane, 3);
+    lane_commit_answered(lane, false);
+    assert_int_equal(lane_trim_to(lane, false), 4);
+    assert_true(lane_is_dirty(lane));
+    lane_set_committing(lane);
+    lane_commit_answered(lane, true);
+    assert_int_equal(lane_trim_to(lane, false), -1);
+    assert_true(lane_is_dirty(lane));
+    lane_set_committed(lane);
+    assert_int_equal(lane_trim_to(lane, false), 7);
+    assert_false(lane_is_dirty(lane));
     lane_free(lane);
 }
 
@@ -394,6 +431,7 @@ int main(void)
         TEST(that_state_was_lost_is_told_with_the_first_record),
         TEST(that_a_log_begins_before_the_committed_offset_is_told),
         TEST(what_was_settled_by_the_last_owner_can_be_deleted),
+        TEST(only_what_is_committed_is_deleted),
         TEST(what_no_state_says_to_be_settled_is_not_deleted),
         TEST(a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes),
         TEST(a_partition_of_no_tier_is_left_alone),
