@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,8 @@ struct spill {
     int fd;
     uint64_t n_units; /* the file's length */
     uint64_t n_used;
-    uint64_t *free; /* units that are not in use; has room for all units */
-    size_t n_free, cap;
+    bool *in_use; /* of each unit */
+    size_t cap;
 };
 
 static int open_unnamed(const char *dir)
@@ -58,7 +59,7 @@ void spill_free(struct spill *s)
     if (s == NULL)
         return;
     (void)close(s->fd);
-    free(s->free);
+    free(s->in_use);
     free(s);
 }
 
@@ -83,25 +84,34 @@ static int write_all(int fd, const void *data, size_t n, off_t at)
     return 0;
 }
 
-/* Takes `units` units in a row: a freed one, or new ones at the end. */
+/* Where as many units in a row are free, or would be if the file were longer. */
+static uint64_t find_room(const struct spill *s, uint64_t units)
+{
+    uint64_t run = 0;
+    for (uint64_t i = 0; i < s->n_units; i++) {
+        run = s->in_use[i] ? 0 : run + 1;
+        if (run == units)
+            return i + 1 - units;
+    }
+    return s->n_units - run;
+}
+
 static int take_units(struct spill *s, uint64_t units, uint64_t *out, struct rp_error *err)
 {
-    if (units == 1 && s->n_free > 0) {
-        *out = s->free[--s->n_free];
-    } else {
-        uint64_t all = s->n_units + units;
-        if (all > s->cap) {
-            size_t cap = all < 64 ? 64 : 2 * (size_t)all;
-            uint64_t *more = reallocarray(s->free, cap, sizeof *more);
-            if (more == NULL)
-                return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for the spill file");
-            s->free = more;
-            s->cap = cap;
-        }
-        *out = s->n_units;
-        s->n_units = all;
+    uint64_t place = find_room(s, units), end = place + units;
+    if (end > s->cap) {
+        size_t cap = end < 64 ? 64 : 2 * (size_t)end;
+        bool *more = reallocarray(s->in_use, cap, sizeof *more);
+        if (more == NULL)
+            return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for the spill file");
+        s->in_use = more;
+        s->cap = cap;
     }
+    memset(s->in_use + place, true, units);
+    if (end > s->n_units)
+        s->n_units = end;
     s->n_used += units;
+    *out = place;
     return 0;
 }
 
@@ -140,15 +150,14 @@ void spill_drop(struct spill *s, uint64_t place, size_t n)
 {
     uint64_t units = units_of(n);
     s->n_used -= units;
+    memset(s->in_use + place, false, units);
     if (s->n_used == 0 && ftruncate(s->fd, 0) == 0) {
-        s->n_units = s->n_free = 0;
+        s->n_units = 0;
         return;
     }
     /* Where the file system makes no holes the space is only used again. */
     (void)fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(place * SPILL_UNIT),
                     (off_t)(units * SPILL_UNIT));
-    for (uint64_t i = 0; i < units; i++)
-        s->free[s->n_free++] = place + i;
 }
 
 uint64_t spill_file_bytes(const struct spill *s)

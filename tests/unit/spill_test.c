@@ -167,6 +167,27 @@ static void a_file_that_cannot_be_cut_is_used_again(void **state)
     assert_int_equal(spill_file_bytes(spill), 0);
 }
 
+/* Beside one that stays, and where smaller ones left holes. */
+static void the_place_of_a_large_piece_is_used_again(void **state)
+{
+    static const char piece[2 * SPILL_UNIT + 1];
+    uint64_t small[5], place;
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(spill_write(spill, "a", 1, &small[i], &err), 0);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(spill_write(spill, piece, sizeof piece, &place, &err), 0);
+        spill_drop(spill, place, sizeof piece);
+    }
+    assert_int_equal(spill_file_bytes(spill), 8 * SPILL_UNIT);
+    for (int i = 0; i < 3; i++)
+        spill_drop(spill, small[i], 1);
+    assert_int_equal(spill_write(spill, piece, sizeof piece, &place, &err), 0);
+    assert_int_equal(place, small[0]);
+    assert_int_equal(spill_write(spill, piece, sizeof piece, &place, &err), 0);
+    assert_int_equal(spill_file_bytes(spill), 8 * SPILL_UNIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +197,7 @@ int main(void)
         TEST(a_signal_is_no_failure),
         TEST(what_is_not_written_takes_no_place),
         TEST(what_cannot_be_read_back_says_why),
+        TEST(the_place_of_a_large_piece_is_used_again),
         TEST(a_file_that_cannot_be_cut_is_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
