@@ -10,7 +10,6 @@
 struct parcel_head {
     int64_t due_ms, first_failed_at_ms;
     int32_t attempt;
-    uint32_t fallback;
     uint32_t sizes[N_FIELDS]; /* NULL_SIZE: null */
 };
 
@@ -33,7 +32,6 @@ int parcel_put(struct hold *hold, const struct parcel *parcel, uint64_t *out_han
         .due_ms = parcel->passage.due_ms,
         .first_failed_at_ms = parcel->passage.first_failed_at_ms,
         .attempt = parcel->passage.attempt,
-        .fallback = parcel->passage.fallback,
     };
     fields_of(&copy, fields);
     parts[0] = (struct rp_bytes){&head, sizeof head};
@@ -56,7 +54,6 @@ void parcel_read(struct rp_bytes bytes, struct parcel *out)
                                .attempt = head.attempt,
                                .due_ms = head.due_ms,
                                .first_failed_at_ms = head.first_failed_at_ms,
-                               .fallback = head.fallback != 0,
                            }};
     fields_of(out, fields);
     for (size_t i = 0; i < N_FIELDS; i++) {

@@ -5,7 +5,8 @@
 #include "hold.h"
 #include "reinvoke.h"
 
-/* A tier's record as it is held: what settling it takes, and nothing else. */
+/* A tier's record as it is held: what settling it takes, and nothing else. The last try, a
+ * fallback's, waits in no tier. */
 struct parcel {
     struct rp_passage passage;
     struct rp_bytes key, value;

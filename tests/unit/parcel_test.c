@@ -46,8 +46,7 @@ static void a_parcel_comes_back_as_it_was(void **state)
                     .first_failed_at_ms = 1763700000000,
                     .target = rp_str("work"),
                     .policy = rp_str("payment"),
-                    .replay_id = rp_str("job"),
-                    .fallback = true},
+                    .replay_id = rp_str("job")},
         .key = rp_str("key"),
         .value = rp_str("value"),
     };
@@ -62,7 +61,6 @@ static void a_parcel_comes_back_as_it_was(void **state)
     assert_int_equal(back.passage.attempt, 4);
     assert_int_equal(back.passage.due_ms, parcel.passage.due_ms);
     assert_int_equal(back.passage.first_failed_at_ms, parcel.passage.first_failed_at_ms);
-    assert_true(back.passage.fallback);
     rp_buf_clear(&scratch);
 }
 
