@@ -6,8 +6,10 @@
 static void shrink_letter(struct rp_dead_letter *letter)
 {
     struct rp_failed_task *t = &letter->task;
-    struct rp_bytes *texts[] = {&t->task_id,     &t->task_type,     &t->target, &t->key,
-                                &t->error_class, &t->error_message, &t->source, &letter->raw};
+    struct rp_bytes *texts[] = {
+        &t->task_id,     &t->task_type,     &t->target,         &t->key,
+        &t->error_class, &t->error_message, &t->error_category, &t->source,
+        &letter->raw,    &letter->detail,   &letter->category,  &letter->policy};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i]->len > SHRUNK_MAX)
             texts[i]->len = SHRUNK_MAX;

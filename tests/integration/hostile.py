@@ -96,6 +96,16 @@ def invalid_text(made):
     return contract.single_object(made | {"source": "@@@@"}).replace(b"@@@@", b"\xff\xfe\xc0\x80")
 
 
+def invalid_category(size):
+    """It goes three times as long into a dead letter, which has U+FFFD for each of its bytes."""
+
+    def encode(made):
+        error = made["error"] | {"category": size * "@"}
+        return contract.single_object(made | {"error": error}).replace(size * b"@", size * b"\xff")
+
+    return encode
+
+
 def bomb(codec, size):
     """A record of zeros, sent in a compressed batch."""
     return raw(bytes(size), codec=codec)
@@ -156,6 +166,8 @@ FAILED_TASKS = [
     Case("a payload of 10 MB that its target refuses", "OVERSIZED", event(payload=10_000_000 * b"x", target=lambda w: w.target + "-small")),
     Case("50 MiB of zeros, compressed to a few KiB", "UNDECODABLE, with the first KiB where `dead-letter` cannot take more", bomb("gzip", 50 * MIB)),
     Case("an event of 50 MiB, compressed to a few KiB", "OVERSIZED", event(payload=bytes(50 * MIB), options={"codec": "zstd"})),
+    Case("a category of 50 MiB, compressed to a few KiB, and no target", "NO_TARGET", event(target=None, error={"class": "E", "message": "", "category": 50 * MIB * "x", "causes": []}, options={"codec": "zstd"})),
+    Case("a category of 6 MB that is no UTF-8, and no target", "NO_TARGET", event(invalid_category(6_000_000), target=None)),
     Case("150 MiB of zeros (gzip): more than a request can carry", "UNDECODABLE, with the first KiB", bomb("gzip", 150 * MIB)),
     Case("300 MiB of zeros (zstd): more than `receive.message.max.bytes`", "UNDECODABLE, without the bytes", bomb("zstd", 300 * MIB)),
 ]  # fmt: skip
@@ -218,6 +230,7 @@ TIERS = [
     Case("the same behind a NUL", "TARGET_FORBIDDEN", tier_record(target=lambda w: w.prefix + "dead-letter\0")),
     Case("the same where the event names no target", "TARGET_FORBIDDEN", tier_record(lambda t: contract.single_object(t | {"target": None}), target=lambda w: w.prefix + "dead-letter\0")),
     Case("`reprise-target` that the brokers deny", "TARGET_FORBIDDEN", tier_record(target=lambda w: w.unwritable)),
+    Case("a `reprise-policy` of 6 MB that is no UTF-8, and a target that does not exist", "NO_TARGET", tier_record(policy=6_000_000 * b"\xff", target=lambda w: w.target + "-not")),
     Case("50 MiB of zeros, compressed to a few KiB", "UNDECODABLE, with the first KiB where `dead-letter` cannot take more", bomb("gzip", 50 * MIB)),
 ]  # fmt: skip
 

@@ -40,6 +40,8 @@ static void bury(bool shrink, struct rp_bytes key,
     struct rp_error err;
     memset(text, 'm', sizeof text);
     letter.task.error_message = (struct rp_bytes){text, sizeof text};
+    letter.task.error_category = letter.category = letter.task.error_message;
+    letter.policy = letter.detail = letter.task.error_message;
     letter.task.key = key;
     was = letter;
     asked = 0;
@@ -71,6 +73,8 @@ static void is_shrunk(const struct rp_dead_letter *was, const struct rp_dead_let
     assert_int_equal(is->task.n_causes, 0);
     assert_true(is->task.error_message.len < 2000);
     assert_memory_equal(is->task.error_message.data, text, is->task.error_message.len);
+    assert_true(is->task.error_category.len < 2000);
+    assert_true(is->category.len < 2000 && is->policy.len < 2000 && is->detail.len < 2000);
     assert_bytes_equal(is->task.task_id, was->task.task_id);
     assert_bytes_equal(is->topic, was->topic); /* where the original is */
     assert_int_equal(is->offset, was->offset);
