@@ -35,12 +35,13 @@ struct entry {
 
 struct guard {
     size_t n_buckets;
+    int64_t clock_skew_ms;
     uint64_t calls;
     struct seen *judged; /* the last that was let through */
     struct bucket buckets[];
 };
 
-int guard_new(size_t capacity, struct guard **out, struct rp_error *err)
+int guard_new(size_t capacity, int64_t clock_skew_ms, struct guard **out, struct rp_error *err)
 {
     size_t n = (capacity + WAYS - 1) / WAYS;
     struct guard *g = n == 0 || n > SIZE_MAX / (2 * sizeof(struct bucket))
@@ -49,6 +50,7 @@ int guard_new(size_t capacity, struct guard **out, struct rp_error *err)
     if (g == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory to guard %zu tasks", capacity);
     g->n_buckets = n;
+    g->clock_skew_ms = clock_skew_ms;
     *out = g;
     return 0;
 }
@@ -104,18 +106,20 @@ static struct seen *same_record(const struct entry *n, const struct guard_event 
 }
 
 /* Who tells the time in whole seconds, and hands no attempt back, says the same of two failures
- * within one. The second comes once the task may have run again. A repeat that comes so late is
- * taken for one, too: to run a task twice is better than to lose it. */
-static bool may_have_run_again(const struct seen *s, const struct guard_event *e)
+ * within one. The second comes once the task may have run again, by clocks that may differ. A
+ * repeat that comes so late is taken for one, too: to run a task twice is better than to lose it.
+ */
+static bool may_have_run_again(const struct guard *g, const struct seen *s,
+                               const struct guard_event *e)
 {
-    return e->failed_at_ms % 1000 == 0 && e->append_ms >= s->due_ms;
+    return e->failed_at_ms % 1000 == 0 && e->append_ms >= s->due_ms - g->clock_skew_ms;
 }
 
-static bool is_repeat(const struct entry *n, const struct guard_event *e)
+static bool is_repeat(const struct guard *g, const struct entry *n, const struct guard_event *e)
 {
     for (size_t i = 0; i < PAST && i < *n->n_past; i++)
         if (n->past[i].attempt == e->attempt && n->past[i].failed_at_ms == e->failed_at_ms &&
-            !may_have_run_again(&n->past[i], e))
+            !may_have_run_again(g, &n->past[i], e))
             return true;
     return false;
 }
@@ -138,7 +142,7 @@ enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int
 {
     struct entry n = find(g, e);
     struct seen *again = same_record(&n, e);
-    if (again == NULL && is_repeat(&n, e))
+    if (again == NULL && is_repeat(g, &n, e))
         return GUARD_REPEAT;
     if (again != NULL) {
         *out_attempt = again->counted;
@@ -158,7 +162,8 @@ enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int
 
 void guard_runs_again(struct guard *g, int64_t due_ms)
 {
-    g->judged->due_ms = due_ms;
+    if (due_ms < g->judged->due_ms)
+        g->judged->due_ms = due_ms;
 }
 
 void guard_recall(struct guard *g, const struct guard_event *e)

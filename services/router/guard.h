@@ -30,15 +30,18 @@ struct guard_event {
     int64_t append_ms; /* of that record */
 };
 
-/* Remembers about `capacity` tasks, 152 bytes each. */
-RP_NODISCARD int guard_new(size_t capacity, struct guard **out, struct rp_error *err);
+/* Remembers about `capacity` tasks, 152 bytes each. By `clock_skew_ms` the brokers' clock, which
+ * says when a record was appended, may differ from the one that says when a task runs again. */
+RP_NODISCARD int guard_new(size_t capacity, int64_t clock_skew_ms, struct guard **out,
+                           struct rp_error *err);
 void guard_free(struct guard *g);
 
 enum guard_verdict guard_judge(struct guard *g, const struct guard_event *event,
                                int32_t *out_attempt);
 
 /* The event that was judged last was let through, and its task runs again at `due_ms` or later. Not
- * said: it does not, so that whatever looks the same is a repeat. */
+ * said: it does not, so that whatever looks the same is a repeat. Said of a record that was read
+ * before, too: the earlier time counts, since what was sent then may be out. */
 void guard_runs_again(struct guard *g, int64_t due_ms);
 
 /* Learns of an event that was let through before, by whomever; events of a partition come in order.

@@ -422,7 +422,8 @@ static int set_up(struct router *r, struct rp_error *err)
     router_metrics_init(&r->metrics, r->w->metrics);
     if (rp_registry_open(config, &r->registry, err) != 0)
         return -1;
-    if (config->loop_guard > 0 && guard_new((size_t)config->loop_guard, &r->route.guard, err) != 0)
+    if (config->loop_guard > 0 &&
+        guard_new((size_t)config->loop_guard, config->clock_skew_ms, &r->route.guard, err) != 0)
         return -1;
     if (rp_codec_new(r->registry, &r->route.codec, err) != 0 ||
         rp_outbox_init(&r->outbox, r->w, id, "5", (size_t)config->router.batch, err) != 0)

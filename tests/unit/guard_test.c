@@ -15,7 +15,7 @@ static int set_up(void **state)
 {
     struct rp_error err;
     (void)state;
-    return guard_new(64, &guard, &err);
+    return guard_new(64, 0, &guard, &err);
 }
 
 static int tear_down(void **state)
@@ -127,6 +127,37 @@ static void a_second_failure_in_the_same_second_is_no_repeat(void **state)
     assert_int_equal(attempt, 2);
 }
 
+/* The brokers' clock may be behind the router's. */
+static void what_came_before_its_time_by_another_clock_is_no_repeat(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    const struct guard_event first = event_of(5000, 1, 5200), early = event_of(5000, 2, 5200),
+                             exact = event_of(5001, 3, 5200), again = event_of(5001, 4, 5400);
+    guard_free(guard);
+    assert_int_equal(guard_new(64, 5000, &guard, &err), 0);
+    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
+    guard_runs_again(guard, 5300);
+    assert_int_equal(guard_judge(guard, &early, &attempt), GUARD_LOOP);
+    assert_int_equal(attempt, 2);
+    guard_runs_again(guard, 10201);
+    assert_int_equal(guard_judge(guard, &exact, &attempt), GUARD_LOOP);
+    guard_runs_again(guard, 5300);
+    assert_int_equal(guard_judge(guard, &again, &attempt), GUARD_REPEAT);
+}
+
+/* What was sent the first time may be out, and the second draws another delay. */
+static void of_a_record_read_again_the_earlier_time_counts(void **state)
+{
+    (void)state;
+    const struct guard_event first = event_of(5000, 1, 5200), second = event_of(5000, 2, 5300);
+    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
+    guard_runs_again(guard, 5300);
+    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
+    guard_runs_again(guard, 9000);
+    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP);
+}
+
 static void a_repeat_that_tells_milliseconds_is_one_at_any_time(void **state)
 {
     (void)state;
@@ -187,7 +218,7 @@ static void a_size_that_no_memory_has_is_refused(void **state)
     for (size_t i = 0; i < 3; i++) {
         struct guard *none;
         struct rp_error err;
-        assert_int_equal(guard_new(sizes[i], &none, &err), -1);
+        assert_int_equal(guard_new(sizes[i], 0, &none, &err), -1);
         assert_int_equal(err.code, RP_E_NOMEM);
     }
 }
@@ -225,6 +256,8 @@ int main(void)
         TEST(what_is_recalled_is_known),
         TEST(what_is_recalled_again_makes_nothing_forgotten),
         TEST(a_second_failure_in_the_same_second_is_no_repeat),
+        TEST(what_came_before_its_time_by_another_clock_is_no_repeat),
+        TEST(of_a_record_read_again_the_earlier_time_counts),
         TEST(a_repeat_that_tells_milliseconds_is_one_at_any_time),
         TEST(what_a_recalled_task_does_next_is_not_known),
         TEST(a_replay_begins_a_new_life),

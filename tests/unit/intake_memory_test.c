@@ -54,7 +54,7 @@ static int set_positions(struct rp_error *err)
 static int guard(struct rp_error *err)
 {
     struct guard *g;
-    int rc = guard_new(100, &g, err);
+    int rc = guard_new(100, 0, &g, err);
     if (rc == 0)
         guard_free(g);
     return rc;
