@@ -153,7 +153,7 @@ void rp_fetcher_free(struct rp_fetcher *f)
 static void fetch(struct rp_fetcher *f)
 {
     CURLcode rc = curl_easy_perform(f->curl);
-    if (rc == CURLE_OK)
+    if (rc == CURLE_OK || f->result.too_large)
         rc = curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &f->result.status);
     if (rc != CURLE_OK)
         f->result.error = f->curl_error[0] != '\0' ? f->curl_error : curl_easy_strerror(rc);

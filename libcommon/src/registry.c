@@ -16,15 +16,24 @@
 
 #define MAX_BODY    (1024 * 1024)
 #define MAX_SCHEMAS 65536 /* more ids than a registry holds; a bound all the same */
-#define REMEMBER_MS 1000  /* an unknown id, an outage */
-#define WAIT_MS     250   /* for an answer, where the last one came; then it is looked for later */
+#define REMEMBER_MS 1000  /* an unknown id */
+#define FAILED_MS   2000  /* a failure; those who come back after a second are to hear of it */
+#define WAIT_MS     250   /* for an answer, where the last was good; then it is looked for later */
+#define GAP_MS      30000 /* between two failures: longer, and they are of different outages */
 
-/* A schema that was fetched, or an id that the registry does not know. */
+/* A time in which all failed that was asked. Zeroed: there is none. */
+struct spell {
+    int64_t since_mono_ms, last_mono_ms;
+};
+
+/* A schema that was fetched, or what became of an id else. */
 struct known {
     int32_t id;
-    char *json; /* NULL: unknown, until `unknown_until_mono_ms` */
+    char *json; /* NULL: there is none, for the reason `why`; asked again at `until_mono_ms` */
     char *why;
-    int64_t unknown_until_mono_ms;
+    bool refused; /* the registry did not tell */
+    int64_t until_mono_ms;
+    struct spell failing; /* where it did not tell */
 };
 
 struct rp_registry {
@@ -33,10 +42,12 @@ struct rp_registry {
     char *url;           /* without a slash at its end */
     struct known *known; /* by id, ascending */
     size_t n_known, cap_known;
-    struct rp_error outage; /* the last, while it lasts */
-    bool away;              /* there was no good answer the last time */
-    bool waited;            /* for the answer under way, in vain */
+    struct rp_error outage; /* the last */
     int64_t outage_until_mono_ms;
+    bool away;            /* there was no good answer the last time */
+    bool waited;          /* for the answer under way, in vain */
+    struct spell failing; /* since it last told of any id */
+    int64_t failing_ms;   /* of the last failure */
     int64_t (*now_mono_ms)(void);
 };
 
@@ -120,6 +131,12 @@ static size_t place_of(const struct rp_registry *r, int32_t id)
     return low;
 }
 
+static struct known *find(const struct rp_registry *r, int32_t id)
+{
+    size_t i = place_of(r, id);
+    return i < r->n_known && r->known[i].id == id ? &r->known[i] : NULL;
+}
+
 static void drop_unknown(struct rp_registry *r)
 {
     size_t kept = 0;
@@ -149,43 +166,72 @@ static int make_room(struct rp_registry *r, struct rp_error *err)
 /* Remembers what became of an id, in place of what was known. Takes `json` and `why`. */
 static int remember(struct rp_registry *r, struct known k, struct rp_error *err)
 {
-    size_t i = place_of(r, k.id);
-    if (i < r->n_known && r->known[i].id == k.id) {
-        forget(&r->known[i]);
-        r->known[i] = k;
+    struct known *before = find(r, k.id);
+    if (before != NULL) {
+        forget(before);
+        *before = k;
         return 0;
     }
     if (make_room(r, err) != 0) {
         forget(&k);
         return -1;
     }
-    i = place_of(r, k.id);
+    size_t i = place_of(r, k.id);
     memmove(&r->known[i + 1], &r->known[i], (r->n_known - i) * sizeof k);
     r->known[i] = k;
     r->n_known++;
     return 0;
 }
 
-/* Fails as POISON with this text, and says so again without asking until the time given. */
-static int remember_unknown(struct rp_registry *r, int32_t id, int64_t until_mono_ms,
-                            const char *what, struct rp_error *err)
+static int fail_again(const struct known *k, struct rp_error *err)
 {
-    struct known k = {.id = id, .unknown_until_mono_ms = until_mono_ms};
-    if (asprintf(&k.why, "schema registry: schema id %" PRId32 " %s", id, what) < 0)
+    return k->refused ? rp_fail(err, RP_E_IO, RP_RETRIABLE, "%s", k->why)
+                      : rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "%s", k->why);
+}
+
+/* Fails with this text, and says so again without asking until the id's time. */
+static int remember_failure(struct rp_registry *r, struct known k, const char *what,
+                            struct rp_error *err)
+{
+    if (asprintf(&k.why, "schema registry: schema id %" PRId32 " %s", k.id, what) < 0)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for schemas");
-    (void)rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "%s", k.why);
+    (void)fail_again(&k, err);
     struct rp_error unused; /* not to be remembered is no harm */
     (void)remember(r, k, &unused);
     return -1;
 }
 
-/* Fails as RETRIABLE, and says so again without asking for a while. */
+static int remember_unknown(struct rp_registry *r, int32_t id, int64_t until_mono_ms,
+                            const char *what, struct rp_error *err)
+{
+    const struct known k = {.id = id, .until_mono_ms = until_mono_ms};
+    return remember_failure(r, k, what, err);
+}
+
+/* Of other ids the registry may tell. */
+static int remember_refusal(struct rp_registry *r, int32_t id, const char *what,
+                            struct rp_error *err)
+{
+    const struct known *before = find(r, id);
+    struct known k = {.id = id, .refused = true, .until_mono_ms = r->now_mono_ms() + FAILED_MS};
+    if (before != NULL)
+        k.failing = before->failing;
+    return remember_failure(r, k, what, err);
+}
+
+/* Fails as RETRIABLE, and says so again of any id without asking for a while. */
 static int remember_outage(struct rp_registry *r, const char *what, struct rp_error *err)
 {
     (void)rp_fail(&r->outage, RP_E_IO, RP_RETRIABLE, "schema registry: %s", what);
-    r->away = true;
-    r->outage_until_mono_ms = r->now_mono_ms() + REMEMBER_MS;
+    r->outage_until_mono_ms = r->now_mono_ms() + FAILED_MS;
     return rp_fail_as(err, &r->outage);
+}
+
+/* It told of an id. */
+static void end_failing(struct rp_registry *r)
+{
+    r->away = false;
+    r->failing = (struct spell){0};
 }
 
 /* {"schema": "...", "schemaType": "AVRO", "references": [...]}; the latter two may be missing. */
@@ -197,8 +243,10 @@ static int take_schema(struct rp_registry *r, int32_t id, struct rp_bytes body,
     const char *schema = json_string_value(json_object_get(root, "schema"));
     const char *type = json_string_value(json_object_get(root, "schemaType"));
     int rc;
+    if (schema != NULL)
+        end_failing(r);
     if (schema == NULL) {
-        rc = remember_outage(r, "the answer holds no schema", err);
+        rc = remember_refusal(r, id, "is not told: the answer holds no schema", err);
     } else if (type != NULL && strcmp(type, "AVRO") != 0) {
         rc = remember_unknown(r, id, INT64_MAX, "is no Avro schema", err);
     } else if (json_array_size(json_object_get(root, "references")) > 0) {
@@ -216,19 +264,23 @@ static int take_answer(struct rp_registry *r, int32_t id, const struct rp_fetche
                        struct rp_error *err)
 {
     char text[160];
-    r->away = false;
-    if (answer->too_large)
-        return remember_unknown(r, id, INT64_MAX, "is larger than 1 MiB", err);
+    r->away = true;
     if (answer->status == 0)
         return remember_outage(r, answer->error, err);
-    if (answer->status == 404)
+    if (answer->status == 404) {
+        end_failing(r);
         return remember_unknown(r, id, r->now_mono_ms() + REMEMBER_MS, "is not known there", err);
+    }
+    if (answer->status == 200 && answer->too_large) {
+        end_failing(r);
+        return remember_unknown(r, id, INT64_MAX, "is larger than 1 MiB", err);
+    }
     if (answer->status == 200)
         return take_schema(r, id, answer->body, err);
-    (void)snprintf(text, sizeof text, "it answers with status %ld%s", answer->status,
+    (void)snprintf(text, sizeof text, "is not told: it answers with status %ld%s", answer->status,
                    answer->status == 401 || answer->status == 403 ? ": check username and password"
                                                                   : "");
-    return remember_outage(r, text, err);
+    return remember_refusal(r, id, text, err);
 }
 
 static int ask(struct rp_registry *r, int32_t id, struct rp_error *err)
@@ -243,7 +295,7 @@ static int ask(struct rp_registry *r, int32_t id, struct rp_error *err)
 }
 
 /* The answer to what was asked, if it comes soon. Once it did not, nobody waits for it again, nor
- * for a registry that is away: then it is looked for with the next record. */
+ * where the last was no good: then it is looked for with the next record. */
 static const struct rp_fetched *wait(struct rp_registry *r)
 {
     const struct rp_fetched *answer =
@@ -257,13 +309,11 @@ static int fetch(struct rp_registry *r, int32_t id, struct rp_error *err)
 {
     for (;;) {
         bool busy = rp_fetcher_busy(r->fetcher);
-        if (!busy && r->away && r->now_mono_ms() < r->outage_until_mono_ms)
+        if (!busy && r->now_mono_ms() < r->outage_until_mono_ms)
             return rp_fail_as(err, &r->outage);
         if (!busy && ask(r, id, err) != 0)
             return -1;
         const struct rp_fetched *answer = wait(r);
-        if (answer == NULL && r->away)
-            return rp_fail_as(err, &r->outage);
         if (answer == NULL)
             return rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "schema registry: no answer yet");
         int32_t asked = r->asked;
@@ -273,19 +323,45 @@ static int fetch(struct rp_registry *r, int32_t id, struct rp_error *err)
     }
 }
 
+static int64_t go_on(struct spell *s, int64_t now_mono_ms)
+{
+    if (s->since_mono_ms == 0 || now_mono_ms - s->last_mono_ms > GAP_MS)
+        s->since_mono_ms = now_mono_ms;
+    s->last_mono_ms = now_mono_ms;
+    return now_mono_ms - s->since_mono_ms;
+}
+
+static void note_failure(struct rp_registry *r, int32_t id)
+{
+    int64_t now_mono_ms = r->now_mono_ms(), of_id_ms = 0;
+    struct known *k = find(r, id);
+    r->failing_ms = go_on(&r->failing, now_mono_ms);
+    if (k != NULL && k->refused)
+        of_id_ms = go_on(&k->failing, now_mono_ms);
+    if (of_id_ms > r->failing_ms)
+        r->failing_ms = of_id_ms;
+}
+
+int64_t rp_registry_failing_ms(const struct rp_registry *r)
+{
+    return r->failing_ms;
+}
+
 int rp_registry_schema(struct rp_registry *r, int32_t id, const char **out_json,
                        struct rp_error *err)
 {
-    size_t i = place_of(r, id);
-    bool found = i < r->n_known && r->known[i].id == id;
-    if (found && r->known[i].json == NULL) {
-        if (r->now_mono_ms() < r->known[i].unknown_until_mono_ms)
-            return rp_fail(err, RP_E_NOT_FOUND, RP_POISON, "%s", r->known[i].why);
-        found = false;
-    }
-    if (!found && fetch(r, id, err) != 0)
+    const struct known *k = find(r, id);
+    int rc = 0;
+    if (k == NULL || (k->json == NULL && r->now_mono_ms() >= k->until_mono_ms))
+        rc = fetch(r, id, err);
+    else if (k->json == NULL)
+        rc = fail_again(k, err);
+    if (rc != 0) {
+        if (err->cls == RP_RETRIABLE)
+            note_failure(r, id);
         return -1;
-    *out_json = r->known[place_of(r, id)].json;
+    }
+    *out_json = find(r, id)->json;
     return 0;
 }
 

@@ -25,8 +25,6 @@
 /* What is there already is taken after that, too, for as long as this: else batches would be small
  * where a router has fallen behind, and it would have more transactions to do, not fewer. */
 #define CATCH_UP_MS 50
-/* Between two failures to ask the registry: longer, and they belong to different outages. */
-#define SILENCE_GAP_MS 30000
 
 struct router {
     struct rp_worker *w;
@@ -38,10 +36,9 @@ struct router {
     struct route_context route;
     struct router_metrics metrics;
     struct batch batch;
-    struct rp_arena headers;                           /* of the message at hand */
-    int64_t silent_since_mono_ms, silent_last_mono_ms; /* when the registry did not answer */
-    const rd_kafka_topic_partition_list_t *leaving;    /* being revoked; NULL: none */
-    bool joined; /* the group has given us partitions, or none */
+    struct rp_arena headers;                        /* of the message at hand */
+    const rd_kafka_topic_partition_list_t *leaving; /* being revoked; NULL: none */
+    bool joined;                                    /* the group has given us partitions, or none */
 };
 
 /* A position that cannot be set would lose records, so the worker ends then. */
@@ -183,22 +180,13 @@ static struct route_record record_of(const struct router *r, const rd_kafka_mess
     };
 }
 
-/* Once the registry has been silent for longer than records wait, they are dead letters. */
-static bool patience_is_over(struct router *r)
-{
-    int64_t now = rp_mono_ms();
-    if (now - r->silent_last_mono_ms > SILENCE_GAP_MS)
-        r->silent_since_mono_ms = now; /* another silence: the last one ended unnoticed */
-    r->silent_last_mono_ms = now;
-    return now - r->silent_since_mono_ms >= r->config->registry.patience_ms;
-}
-
+/* Where the registry has failed for longer than records wait, they are dead letters. */
 static int judge(struct router *r, const struct route_record *record, struct route *route,
                  struct rp_error *err)
 {
     int rc = route_record(&r->route, record, route, err);
-    bool registry_is_silent = rc != 0 && err->code == RP_E_IO; /* brokers fail with RP_E_KAFKA */
-    if (!registry_is_silent || !patience_is_over(r))
+    bool registry_fails = rc != 0 && err->code == RP_E_IO; /* brokers fail with RP_E_KAFKA */
+    if (!registry_fails || rp_registry_failing_ms(r->registry) < r->config->registry.patience_ms)
         return rc;
     struct rp_error silent = *err;
     return route_undecodable(&r->route, record, silent.text, route, err);

@@ -151,6 +151,33 @@ static void assert_schema_soon(struct fixture *f, int32_t id, const char *expect
     assert_string_equal(json, expected);
 }
 
+/* Fails as an outage does, once an answer that came later is taken; says for how long it has. */
+static int64_t failing_ms(struct fixture *f, int32_t id)
+{
+    const char *json;
+    int64_t end_mono_ms = rp_mono_ms() + 20000;
+    do {
+        assert_int_equal(rp_registry_schema(f->registry, id, &json, &f->err), -1);
+        if (rp_mono_ms() > end_mono_ms)
+            fail_msg("%s", f->err.text);
+        (void)usleep(1000);
+    } while (f->err.code == RP_E_TIMEOUT);
+    assert_int_equal(f->err.code, RP_E_IO);
+    assert_int_equal(f->err.cls, RP_RETRIABLE);
+    return rp_registry_failing_ms(f->registry);
+}
+
+/* Asks each second, as who waits for the id does. */
+static int64_t fail_for_s(struct fixture *f, int32_t id, int seconds)
+{
+    int64_t ms = failing_ms(f, id);
+    for (int i = 0; i < seconds; i++) {
+        test_mono_ms += 1000;
+        ms = failing_ms(f, id);
+    }
+    return ms;
+}
+
 static void set_stuck(struct fixture *f, bool stuck)
 {
     (void)pthread_mutex_lock(&f->lock);
@@ -236,14 +263,15 @@ static void an_unknown_id_does_not_hinder_others(void **state)
     assert_schema(f, 10, "\"int\"");
 }
 
-static void a_server_error_is_retriable_and_remembered_for_a_second(void **state)
+static void a_server_error_is_retriable_and_remembered_for_two_seconds(void **state)
 {
     struct fixture *f = *state;
     say(f, 500, "{\"error_code\":50001}");
+    assert_fails(f, 1, RP_RETRIABLE, "schema id 1 is not told: it answers with status 500");
+    test_mono_ms += 1999;
     assert_fails(f, 1, RP_RETRIABLE, "status 500");
-    assert_fails(f, 2, RP_RETRIABLE, "status 500");
     assert_int_equal(f->requests, 1);
-    test_mono_ms += 1000;
+    test_mono_ms += 1;
     say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
     assert_schema_soon(f, 1, "\"int\"");
 }
@@ -256,6 +284,46 @@ static void a_refusal_is_retriable_and_says_what_to_check(void **state)
     use(f, options_of(f));
     say(f, 403, "");
     assert_fails(f, 1, RP_RETRIABLE, "status 403: check username and password");
+}
+
+static void an_id_that_is_refused_does_not_hinder_others(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 403, "");
+    assert_fails(f, 7, RP_RETRIABLE, "schema id 7 is not told");
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+    assert_schema_soon(f, 8, "\"int\"");
+    assert_fails(f, 7, RP_RETRIABLE, "schema id 7 is not told");
+    assert_int_equal(f->requests, 2);
+}
+
+static void an_id_fails_for_as_long_as_it_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 403, "");
+    assert_int_equal(fail_for_s(f, 7, 20), 20000);
+    say(f, 404, "");
+    const char *json;
+    while (rp_registry_schema(f->registry, 9, &json, &f->err) != 0 && f->err.code == RP_E_TIMEOUT)
+        (void)usleep(1000);
+    assert_int_equal(f->err.cls, RP_POISON);
+    say(f, 403, "");
+    assert_int_equal(fail_for_s(f, 7, 20), 40000);
+    test_mono_ms += 30001; /* nobody asked */
+    assert_int_equal(failing_ms(f, 7), 0);
+}
+
+static void an_outage_ends_with_the_first_good_answer(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 503, "");
+    assert_int_equal(fail_for_s(f, 1, 200), 200000);
+    assert_int_equal(fail_for_s(f, 2, 100), 300000);
+    say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+    assert_schema_soon(f, 3, "\"int\"");
+    say(f, 503, "");
+    test_mono_ms += 1000;
+    assert_int_equal(fail_for_s(f, 4, 5), 5000);
 }
 
 static void what_is_no_avro_schema_is_poison_for_ever(void **state)
@@ -286,6 +354,8 @@ static void an_answer_without_end_is_cut(void **state)
     body[(2 << 20) - 1] = '\0';
     say(f, 200, body);
     assert_fails(f, 1, RP_POISON, "schema id 1 is larger than 1 MiB");
+    say(f, 502, body); /* that is no schema */
+    assert_fails(f, 2, RP_RETRIABLE, "status 502");
     free(body);
 }
 
@@ -320,13 +390,15 @@ static void a_registry_that_hangs_is_not_waited_for(void **state)
 static void nobody_waits_for_a_registry_that_was_away_until_it_answers(void **state)
 {
     struct fixture *f = *state;
+    int64_t began_mono_ms = rp_mono_ms();
     say(f, 503, "");
     assert_fails(f, 1, RP_RETRIABLE, "status 503");
-    test_mono_ms += 1000;
+    test_mono_ms += 2000;
     set_stuck(f, true);
     for (int32_t id = 1; id <= 1000; id++)
-        assert_fails(f, id, RP_RETRIABLE, "status 503");
-    assert_int_equal(f->err.code, RP_E_IO);
+        assert_fails(f, id, RP_RETRIABLE, "schema registry: no answer yet");
+    assert_int_equal(f->err.code, RP_E_TIMEOUT); /* which buries nothing */
+    assert_true(rp_mono_ms() - began_mono_ms < 5000);
     say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
     set_stuck(f, false);
     assert_schema_soon(f, 1, "\"int\"");
@@ -340,6 +412,8 @@ static void a_registry_that_is_away_is_retriable(void **state)
     options.url = "http://127.0.0.1:1";
     use(f, options);
     assert_fails(f, 1, RP_RETRIABLE, "schema registry: ");
+    assert_fails(f, 2, RP_RETRIABLE, "schema registry: ");
+    assert_int_equal(f->err.code, RP_E_IO); /* nobody asked for the second one */
 }
 
 static void without_memory_no_schema_is_poison(void **state)
@@ -418,7 +492,7 @@ static void the_codec_reads_the_confluent_format(void **state)
     say(f, 503, "");
     assert_int_equal(rp_codec_decode_task(codec, rp_buf_bytes(&value), &arena, &back, &f->err), -1);
     assert_int_equal(f->err.cls, RP_RETRIABLE);
-    test_mono_ms += 1000;
+    test_mono_ms += 2000;
     say(f, 200, body);
     while (rp_codec_decode_task(codec, rp_buf_bytes(&value), &arena, &back, &f->err) != 0)
         assert_int_equal(f->err.cls, RP_RETRIABLE);
@@ -466,8 +540,11 @@ int main(void)
         REGISTRY_TEST(username_and_password_go_with_the_request),
         REGISTRY_TEST(an_unknown_id_is_poison_and_remembered_for_a_second),
         REGISTRY_TEST(an_unknown_id_does_not_hinder_others),
-        REGISTRY_TEST(a_server_error_is_retriable_and_remembered_for_a_second),
+        REGISTRY_TEST(a_server_error_is_retriable_and_remembered_for_two_seconds),
         REGISTRY_TEST(a_refusal_is_retriable_and_says_what_to_check),
+        REGISTRY_TEST(an_id_that_is_refused_does_not_hinder_others),
+        REGISTRY_TEST(an_id_fails_for_as_long_as_it_is_refused),
+        REGISTRY_TEST(an_outage_ends_with_the_first_good_answer),
         REGISTRY_TEST(what_is_no_avro_schema_is_poison_for_ever),
         REGISTRY_TEST(an_answer_without_a_schema_is_retriable),
         REGISTRY_TEST(an_answer_without_end_is_cut),
