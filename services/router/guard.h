@@ -43,6 +43,8 @@ enum guard_verdict guard_judge(struct guard *g, const struct guard_event *event,
  * said: it does not, so that whatever looks the same is a repeat. Said of a record that was read
  * before, too: the earlier time counts, since what was sent then may be out. */
 void guard_runs_again(struct guard *g, int64_t due_ms);
+/* It does not run again after all, whatever was said of it. */
+void guard_runs_no_more(struct guard *g);
 
 /* Learns of an event that was let through before, by whomever; events of a partition come in order.
  * What is known of later ones stays. */

@@ -122,12 +122,6 @@ static enum guard_verdict judge(struct route_context *c, const struct route_reco
     return c->guard == NULL ? GUARD_NEW : guard_judge(c->guard, &e, &event->failure.attempt);
 }
 
-static void runs_again(const struct route_context *c, int64_t due_ms)
-{
-    if (c->guard != NULL)
-        guard_runs_again(c->guard, due_ms);
-}
-
 /* Whether `topic` can be sent to; if not, `reason` and `detail` say why. Fails RETRIABLE. */
 static int look_at(struct route_context *c, struct rp_bytes topic, bool *usable,
                    enum rp_reason *reason, const char **detail, struct rp_error *err)
@@ -287,15 +281,23 @@ static int decide(struct route_context *c, const struct route_record *r, struct 
     out->why = decision->why;
     switch (decision->verdict) {
     case RP_RETRY:
-        runs_again(c, decision->due_ms);
         return retry(c, r, event, decision, out, err);
     case RP_FALLBACK:
-        runs_again(c, r->now_ms);
         return fall_back(c, r, event, decision, out, err);
     case RP_DEAD:
         break;
     }
     return bury_task(c, r, event, (enum rp_reason)decision->reason, out->why, out, err);
+}
+
+/* A task that became a dead letter does not run again, whatever was decided at first. */
+static void tell_guard(struct route_context *c, const struct route_record *r,
+                       const struct route *out)
+{
+    if (c->guard != NULL && out->kind == ROUTE_DEAD)
+        guard_runs_no_more(c->guard);
+    else if (c->guard != NULL)
+        guard_runs_again(c->guard, r->now_ms + out->left_ms);
 }
 
 void route_recall(struct route_context *c, const struct route_record *r)
@@ -331,5 +333,8 @@ int route_record(struct route_context *c, const struct route_record *r, struct r
     out->looped = verdict == GUARD_LOOP;
     if (verdict == GUARD_REPEAT)
         return 0;
-    return decide(c, r, &event, out, err);
+    if (decide(c, r, &event, out, err) != 0)
+        return -1;
+    tell_guard(c, r, out);
+    return 0;
 }
