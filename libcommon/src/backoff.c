@@ -6,6 +6,8 @@
 
 static int64_t step(const struct rp_backoff *b, int64_t n)
 {
+    if (b->initial_ms == 0)
+        return 0; /* times infinity it is no number */
     double ms =
         (double)b->initial_ms * pow((double)b->multiplier / 1000, (double)(n - 1)); /* or inf */
     return ms < (double)b->max_ms ? llround(ms) : b->max_ms;

@@ -74,7 +74,7 @@ static void no_attempt_overflows(void **state)
     struct rp_rng rng = seeded();
     for (int i = 0; i < 1000; i++)
         assert_in_range(rp_backoff_delay(&b, 100, INT32_MAX, &rng), YEAR_MS, 2 * YEAR_MS);
-    const struct rp_backoff zero = {RP_BACKOFF_EXPONENTIAL, 0, 0, 8000};
+    const struct rp_backoff zero = {RP_BACKOFF_EXPONENTIAL, 0, YEAR_MS, 8000};
     assert_int_equal(low(&zero, INT32_MAX), 0);
     assert_int_equal(rp_jitter_most(INT64_MAX, 100), INT64_MAX);
 }
