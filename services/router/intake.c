@@ -6,7 +6,7 @@
 #include "log.h"
 #include "log_end.h"
 
-#define WAIT_MS 1000 /* before a record is looked at again that could not be judged */
+#define WAIT_MS 1000 /* before records are looked at again that could not be judged */
 
 int intake_init(struct intake *in, const struct rp_config *config, rd_kafka_t *client,
                 const char *group, struct rp_error *err)
@@ -77,8 +77,9 @@ int intake_postpone(struct intake *in, int32_t partition, int64_t offset, struct
     rd_kafka_topic_partition_list_add(one, in->topic, partition);
     (void)rp_kafka_pause(in->client, one);
     rd_kafka_topic_partition_list_destroy(one);
+    if (in->waiting->cnt == 0)
+        in->waiting_until_mono_ms = rp_mono_ms() + WAIT_MS;
     rd_kafka_topic_partition_list_add(in->waiting, in->topic, partition);
-    in->waiting_until_mono_ms = rp_mono_ms() + WAIT_MS;
     return 0;
 }
 

@@ -14,7 +14,7 @@ struct intake {
     struct positions positions;
     /* Partitions whose next record could not be judged; they are paused until then. */
     rd_kafka_topic_partition_list_t *waiting;
-    int64_t waiting_until_mono_ms;
+    int64_t waiting_until_mono_ms; /* counts from the first of them */
 };
 
 /* `client` is the consumer, and borrowed. On failure clear it. */

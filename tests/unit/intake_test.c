@@ -140,6 +140,20 @@ static void a_record_that_waits_is_read_again_when_its_time_has_come(void **stat
     assert_int_equal(next(), COMMITTED);
 }
 
+/* It stands in for another partition, since there is one here. */
+static void what_waits_is_not_kept_waiting_by_what_begins_to_wait(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    assign();
+    assert_int_equal(next(), COMMITTED);
+    assert_int_equal(intake_postpone(&intake, 0, COMMITTED, &err), 0);
+    now_mono_ms += WAIT_MS - 1;
+    assert_int_equal(intake_postpone(&intake, 0, COMMITTED, &err), 0);
+    now_mono_ms++;
+    assert_int_equal(next(), COMMITTED);
+}
+
 /* Its next owner may be this one, and has not begun with it then. */
 static void a_record_that_waits_lets_its_partition_go(void **state)
 {
@@ -210,6 +224,7 @@ int main(void)
         TEST(a_record_that_comes_twice_is_read_once),
         TEST(a_record_that_is_gone_back_to_is_read_again),
         TEST(a_record_that_waits_is_read_again_when_its_time_has_come),
+        TEST(what_waits_is_not_kept_waiting_by_what_begins_to_wait),
         TEST(a_record_that_waits_lets_its_partition_go),
         TEST(what_lies_in_a_log_that_was_cut_is_read_on),
         TEST(what_cannot_be_unpacked_begins_at_what_is_committed),
