@@ -111,6 +111,26 @@ static void log_line(const rd_kafka_t *rk, int level, const char *fac, const cha
            rp_f_str("text", text));
 }
 
+/* What it is set to, in the file or by librdkafka. */
+static int64_t number_of(const rd_kafka_conf_t *conf, const char *name)
+{
+    char value[32];
+    size_t size = sizeof value;
+    return rd_kafka_conf_get(conf, name, value, &size) == RD_KAFKA_CONF_OK ? atoll(value) : 0;
+}
+
+/* The largest record that topics.max_message_bytes allows must come through. Where the file has
+ * more fetched than this, librdkafka takes larger responses by itself, unless it is told a size. */
+static int set_response_size(rd_kafka_conf_t *conf, const struct rp_config *config,
+                             struct rp_error *err)
+{
+    static const struct rp_property size = {"receive.message.max.bytes", "105906176"}; /* 101 MiB */
+    const int64_t most = 100 << 20;
+    if (number_of(conf, "fetch.max.bytes") > most || number_of(conf, "message.max.bytes") > most)
+        return 0;
+    return rp_kafka_conf_default(conf, config, RP_KAFKA_CONSUMER, &size, err);
+}
+
 #define SET_DEFAULTS(conf, table, err) set_all(conf, table, sizeof table / sizeof *table, err)
 
 static int fill(rd_kafka_conf_t *conf, const struct rp_config *config, enum rp_kafka_role role,
@@ -130,7 +150,9 @@ static int fill(rd_kafka_conf_t *conf, const struct rp_config *config, enum rp_k
     }
     if (set_all(conf, common->items, common->n, err) != 0)
         return -1;
-    return own == NULL ? 0 : set_all(conf, own->items, own->n, err);
+    if (own != NULL && set_all(conf, own->items, own->n, err) != 0)
+        return -1;
+    return role == RP_KAFKA_CONSUMER ? set_response_size(conf, config, err) : 0;
 }
 
 rd_kafka_conf_t *rp_kafka_conf(const struct rp_config *config, enum rp_kafka_role role,

@@ -3,8 +3,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
+#include "config_fixture.h"
 #include "kafka.h"
 
 /* What librdkafka answers to one seek after the other. */
@@ -71,6 +73,44 @@ static void without_an_offset_it_goes_to_the_beginning(void **state)
     assert_int_equal(sought, RD_KAFKA_OFFSET_BEGINNING);
 }
 
+/* What a consumer of this configuration takes for a response, at most. */
+static int64_t response_bytes(const char *text)
+{
+    char value[40];
+    size_t size = sizeof value;
+    struct rp_error err;
+    struct rp_config *config = load_good(text);
+    rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_CONSUMER, &err);
+    rd_kafka_t *consumer;
+    rp_config_free(config);
+    if (conf == NULL || rp_kafka_new(RD_KAFKA_CONSUMER, conf, &consumer, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(
+        rd_kafka_conf_get(rd_kafka_conf(consumer), "receive.message.max.bytes", value, &size), 0);
+    rd_kafka_destroy(consumer);
+    return atoll(value);
+}
+
+static void a_consumer_takes_the_largest_record_that_may_be_configured(void **state)
+{
+    static const char most[] = "topics: {max_message_bytes: 100MiB}\ndelayer: {memory: 1GiB}\n";
+    const int64_t largest = 100 << 20;
+    (void)state;
+    assert_true(response_bytes(most) >= largest + 65536);
+    assert_true(response_bytes("kafka: {consumer: {fetch.max.bytes: 1000000}}\n") > largest);
+}
+
+static void what_the_file_says_of_responses_counts(void **state)
+{
+    (void)state;
+    assert_int_equal(response_bytes("kafka: {receive.message.max.bytes: 90000000}\n"), 90000000);
+    assert_int_equal(response_bytes("kafka: {consumer: {receive.message.max.bytes: 90000000}}\n"),
+                     90000000);
+    /* librdkafka raises it with these, unless it is stated. */
+    assert_true(response_bytes("kafka: {consumer: {fetch.max.bytes: 200000000}}\n") > 200000000);
+    assert_true(response_bytes("kafka: {message.max.bytes: 200000000}\n") > 200000000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,6 +118,8 @@ int main(void)
         cmocka_unit_test(a_seek_that_comes_too_late_twice_fails),
         cmocka_unit_test(another_failure_is_not_tried_again),
         cmocka_unit_test(without_an_offset_it_goes_to_the_beginning),
+        cmocka_unit_test(a_consumer_takes_the_largest_record_that_may_be_configured),
+        cmocka_unit_test(what_the_file_says_of_responses_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
