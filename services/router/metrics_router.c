@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "metrics_router.h"
 
+#include <stdlib.h>
 #include <xxhash.h>
+
+#include "array.h"
 
 #define MAX_TYPES 500u /* of (decision, type, reason) */
 
@@ -43,19 +46,45 @@ static struct rp_series *series_of(struct router_metrics *m, enum route_kind kin
     return series;
 }
 
+void router_metrics_clear(struct router_metrics *m)
+{
+    free(m->uncommitted);
+}
+
+/* Without memory it counts now, and perhaps once more. */
+static void count(struct router_metrics *m, struct rp_series *series)
+{
+    struct rp_series **grown = rp_array_grow(m->uncommitted, m->n_uncommitted, &m->cap_uncommitted,
+                                             sizeof(struct rp_series *));
+    if (grown == NULL) {
+        rp_series_add(series, 1);
+        return;
+    }
+    m->uncommitted = grown;
+    m->uncommitted[m->n_uncommitted++] = series;
+}
+
 void router_metrics_routed(struct router_metrics *m, const struct route *route)
 {
     bool stopped = route->kind == ROUTE_DEAD || route->kind == ROUTE_FALLBACK;
     struct rp_bytes type = route->task_type.data == NULL ? rp_str("") : route->task_type;
     const char *reason = stopped ? rp_reason_name(route->reason) : "";
-    rp_series_add(series_of(m, route->kind, type, reason), 1);
+    count(m, series_of(m, route->kind, type, reason));
     if (route->looped)
-        rp_series_add(m->loops, 1);
+        count(m, m->loops);
 }
 
 void router_metrics_committed(struct router_metrics *m, int64_t took_us)
 {
+    for (size_t i = 0; i < m->n_uncommitted; i++)
+        rp_series_add(m->uncommitted[i], 1);
+    m->n_uncommitted = 0;
     rp_series_observe(m->transactions, (double)took_us / 1e6);
+}
+
+void router_metrics_dropped(struct router_metrics *m)
+{
+    m->n_uncommitted = 0;
 }
 
 void router_metrics_failed(struct router_metrics *m)

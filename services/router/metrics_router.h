@@ -21,11 +21,18 @@ struct router_metrics {
         struct rp_series *series; /* NULL: nothing is known here */
     } known[ROUTER_SERIES];
     struct rp_series *loops, *transactions, *failures;
+    struct rp_series **uncommitted; /* one more in each, once the batch is committed */
+    size_t n_uncommitted, cap_uncommitted;
 };
 
+/* A zeroed one. */
 void router_metrics_init(struct router_metrics *m, struct rp_metrics *metrics);
+void router_metrics_clear(struct router_metrics *m);
+/* It is in the batch, and counts when that is committed. */
 void router_metrics_routed(struct router_metrics *m, const struct route *route);
 void router_metrics_committed(struct router_metrics *m, int64_t took_us);
+/* The batch is not committed, for all that is known; what comes again counts then. */
+void router_metrics_dropped(struct router_metrics *m);
 void router_metrics_failed(struct router_metrics *m);
 
 #endif

@@ -80,6 +80,7 @@ static void rewind_batch(struct router *r, bool unknown)
     RP_CRASH_POINT(rewind_after);
     rd_kafka_topic_partition_list_destroy(offsets);
     batch_reset(&r->batch);
+    router_metrics_dropped(&r->metrics);
 }
 
 /* The batch failed before its commit, or in it (`unknown`). */
@@ -434,6 +435,7 @@ static void tear_down(struct router *r)
     rp_arena_clear(&r->headers);
     rp_buf_clear(&r->route.letter);
     batch_clear(&r->batch);
+    router_metrics_clear(&r->metrics);
     intake_clear(&r->intake);
 }
 
