@@ -102,24 +102,59 @@ static void choose_near(struct rp_stand_ins *s, int run)
     }
 }
 
-/* The first one from `value` on that is odd, as `value` is, and free. */
-static double next_odd(const struct rp_stand_ins *s, double value, double step)
+/* Another number of the text, or what stands for this one in another run. */
+static bool is_used(const struct rp_stand_ins *s, const struct rp_stand_in *item, int run,
+                    double value)
 {
-    while (is_taken(s, value))
+    for (int other = 0; other < run; other++)
+        if (value == item->values[other])
+            return true;
+    return is_taken(s, value);
+}
+
+/* The first one from `value` on that is odd, as `value` is, and free. */
+static double next_odd(const struct rp_stand_ins *s, const struct rp_stand_in *item, int run,
+                       double value, double step)
+{
+    while (is_used(s, item, run, value))
         value += step;
     return value;
 }
 
-/* From the outermost numbers inwards, over those that lie beyond 2^53. */
+/* The first one behind `value`, towards 0, that is free. */
+static double next_within(const struct rp_stand_ins *s, const struct rp_stand_in *item, int run,
+                          double value)
+{
+    do
+        value = nextafter(value, 0);
+    while (is_used(s, item, run, value));
+    return value;
+}
+
+/* From the outermost numbers inwards, over those that lie beyond 2^53 (sign 1) or -2^53 (-1). What
+ * these would pass by, just within, makes room for them. */
+static void choose_odd_beyond(struct rp_stand_ins *s, int run, double sign)
+{
+    double odd = sign * (RP_SAFE_INTEGER - 1), last = sign * (double)INFINITY;
+    for (size_t n = 0; n < s->n; n++) {
+        struct rp_stand_in *item = &s->items[sign > 0 ? s->n - 1 - n : n];
+        if (sign * item->values[0] >= RP_SAFE_INTEGER) {
+            last = next_odd(s, item, run, odd, -2 * sign);
+            odd = last - 2 * sign;
+        } else if (sign * item->values[run] >= sign * last) {
+            last = next_within(s, item, run, last);
+        } else {
+            break;
+        }
+        item->values[run] = last;
+    }
+}
+
 static void choose_odd(struct rp_stand_ins *s, int run)
 {
-    double value = RP_SAFE_INTEGER - 1;
     choose_near(s, run);
-    for (size_t i = s->n; i-- > 0 && s->items[i].values[0] >= RP_SAFE_INTEGER; value -= 2)
-        s->items[i].values[run] = value = next_odd(s, value, -2);
-    value = 1 - RP_SAFE_INTEGER;
-    for (size_t i = 0; i < s->n && s->items[i].values[0] <= -RP_SAFE_INTEGER; i++, value += 2)
-        s->items[i].values[run] = value = next_odd(s, value, 2);
+    choose_odd_beyond(s, run, 1);
+    choose_odd_beyond(s, run, -1);
 }
 
 int rp_stand_ins_find(struct rp_bytes json, struct rp_stand_ins *out, struct rp_error *err)

@@ -29,6 +29,8 @@ static void assert_known_in_each_run(const char *json)
         for (size_t i = 0; i < s.n; i++) {
             struct rp_bytes literal = rp_stand_ins_literal(&s, s.items[i].values[run], run);
             assert_ptr_equal(literal.data, s.items[i].literal.data);
+            assert_true(run == 0 || s.items[i].values[run] != s.items[i].values[0]);
+            assert_true(run < 2 || s.items[i].values[run] != s.items[i].values[1]);
         }
     rp_stand_ins_clear(&s);
 }
@@ -95,6 +97,16 @@ static void each_is_known_by_its_stand_in(void **state)
     assert_known_in_each_run("[10.000000000000000000001, 1e-400, 10.0000000000000000000010]");
 }
 
+/* Those beyond 2^53 come below it in the third run. */
+static void what_lies_just_below_2_to_the_53_keeps_its_place(void **state)
+{
+    (void)state;
+    assert_known_in_each_run("{\"a\": 9007199254740990.5, \"b\": 9007199254740993}");
+    assert_known_in_each_run("{\"a\": -9007199254740990.5, \"b\": -9007199254740993}");
+    assert_known_in_each_run("[9007199254740990.5, 9007199254740988.25, 9007199254740988.75,"
+                             " 9007199254740987, 9007199254740993, 9007199254740995.5, 1e400]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +115,7 @@ int main(void)
         cmocka_unit_test(each_run_has_another_for_each_number),
         cmocka_unit_test(no_other_number_of_the_text_is_taken),
         cmocka_unit_test(each_is_known_by_its_stand_in),
+        cmocka_unit_test(what_lies_just_below_2_to_the_53_keeps_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
