@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json_skeleton.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include "json_number.h"
 #include "json_span.h"
 
 static bool is_digit(char c)
@@ -34,9 +36,10 @@ size_t rp_json_number_length(const char *begin, const char *end)
     return (size_t)(p - begin);
 }
 
-static void blank_numbers(char *text, size_t len)
+/* Changes each number in place; returns whether one was. */
+static bool change_numbers(char *text, size_t len, bool (*change)(char *number, size_t n))
 {
-    bool quoted = false;
+    bool quoted = false, changed = false;
     for (size_t i = 0; i < len; i++) {
         if (quoted) {
             quoted = text[i] != '"';
@@ -47,10 +50,33 @@ static void blank_numbers(char *text, size_t len)
         size_t n = rp_json_number_length(text + i, text + len);
         if (n == 0)
             continue;
-        memset(text + i, ' ', n);
-        text[i] = '0';
+        changed |= change(text + i, n);
         i += n - 1;
     }
+    return changed;
+}
+
+static bool blank(char *number, size_t n)
+{
+    memset(number, ' ', n);
+    *number = '0';
+    return true;
+}
+
+static bool tame(char *number, size_t n)
+{
+    static const char tamed[] = "1e300"; /* none that is too large is shorter */
+    const size_t sign = *number == '-', room = n - sign;
+    if (room < sizeof tamed - 1 || isfinite(rp_number_value((struct rp_bytes){number, n})))
+        return false;
+    memset(number + sign, ' ', room);
+    memcpy(number + sign, tamed, sizeof tamed - 1);
+    return true;
+}
+
+bool rp_json_tame_numbers(char *text, size_t len)
+{
+    return change_numbers(text, len, tame);
 }
 
 static void say(struct rp_error *why, const json_error_t *e)
@@ -70,7 +96,7 @@ json_t *rp_json_skeleton(struct rp_bytes text, bool *fragile, struct rp_error *w
     }
     if (text.len > 0)
         memcpy(copy, text.data, text.len);
-    blank_numbers(copy, text.len);
+    (void)change_numbers(copy, text.len, blank);
     bool mended = rp_json_mend_surrogates(copy, text.len);
     json_t *json = json_loadb(copy, text.len, flags, &e);
     if (json == NULL)

@@ -16,4 +16,8 @@ size_t rp_json_number_length(const char *p, const char *end);
  * twice or a string holds half a surrogate pair. */
 json_t *rp_json_skeleton(struct rp_bytes text, bool *fragile, struct rp_error *why);
 
+/* Puts 1e300, in place, for each number that is too large for a double, which no parser of ours
+ * takes. Returns whether there was one. */
+bool rp_json_tame_numbers(char *text, size_t len);
+
 #endif

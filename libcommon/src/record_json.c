@@ -12,6 +12,7 @@
 #include "base64.h"
 #include "dead_letter.h"
 #include "iso8601.h"
+#include "json_skeleton.h"
 #include "json_span.h"
 #include "plan.h"
 
@@ -297,8 +298,8 @@ static int read_record(struct reading *r, const json_t *object, struct rp_bytes 
     return 0;
 }
 
-/* A payload may hold numbers beyond 64 bits. Its text is passed on as it stands, so the tree need
- * not be exact about them. */
+/* A payload may hold numbers beyond 64 bits, or beyond a double. Its text is passed on as it
+ * stands, so the tree need not be exact about them. */
 static json_t *load(struct rp_bytes text, json_error_t *why)
 {
     json_t *root = json_loadb(text.data, text.len, JSON_ALLOW_NUL, why);
@@ -312,7 +313,10 @@ static json_t *load_mended(struct rp_bytes text, struct rp_arena *arena, json_er
 {
     char *copy = rp_arena_copy(arena, text.data, text.len);
     *no_memory = copy == NULL;
-    if (copy == NULL || !rp_json_mend_surrogates(copy, text.len))
+    if (copy == NULL)
+        return NULL;
+    bool mended = rp_json_mend_surrogates(copy, text.len);
+    if (!rp_json_tame_numbers(copy, text.len) && !mended)
         return NULL;
     return load((struct rp_bytes){copy, text.len}, why);
 }

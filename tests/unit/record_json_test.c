@@ -113,6 +113,25 @@ static void the_text_of_payload_json_is_kept_byte_for_byte(void **state)
     assert_bytes_equal(task.payload, rp_str("[\"a\", []]"));
 }
 
+static void a_number_of_the_payload_may_be_of_any_size(void **state)
+{
+    static const char *const numbers[] = {"1e400", "-1E+400", "-9e999999999", "[1e309, \"1e400\"]"};
+    char json[1000], digits[401] = "";
+    for (size_t i = 0; i < 4; i++) {
+        (void)snprintf(json, sizeof json, TIMED(", \"x\": 1e400, \"payload_json\": %s"),
+                       numbers[i]);
+        assert_bytes_equal(read_task(*state, rp_str(json)).payload, rp_str(numbers[i]));
+    }
+    memset(digits, '7', 400);
+    (void)snprintf(json, sizeof json, TIMED(", \"payload_json\": %s"), digits);
+    assert_bytes_equal(read_task(*state, rp_str(json)).payload, rp_str(digits));
+    /* The numbers of ours may not. */
+    assert_refused(*state, TASK(", \"failed_at\": 1, \"attempt\": 1e400"),
+                   "attempt: expected a whole number");
+    (void)snprintf(json, sizeof json, TASK(", \"attempt\": 1, \"failed_at\": -%s"), digits);
+    assert_refused(*state, json, "failed_at: expected ms since 1970");
+}
+
 static void bytes_may_be_text(void **state)
 {
     struct rp_failed_task task = read_task(
@@ -290,6 +309,7 @@ int main(void)
         JSON_TEST(defaults_may_be_null),
         JSON_TEST(a_full_event_is_read),
         JSON_TEST(the_text_of_payload_json_is_kept_byte_for_byte),
+        JSON_TEST(a_number_of_the_payload_may_be_of_any_size),
         JSON_TEST(bytes_may_be_text),
         JSON_TEST(numbers_may_be_written_as_scripts_write_them),
         JSON_TEST(half_a_surrogate_pair_does_not_lose_the_event),
