@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reinvoke.h"
 
-#include <string.h>
-
 #include "units.h"
 
 #define MOST_OWN     7 /* headers of ours on one record */
@@ -36,12 +34,6 @@ static int begin(struct builder *b, struct rp_arena *arena, size_t most, struct 
     return 0;
 }
 
-static bool is_ours(struct rp_bytes name)
-{
-    size_t len = sizeof RP_HDR_PREFIX - 1;
-    return name.len >= len && memcmp(name.data, RP_HDR_PREFIX, len) == 0;
-}
-
 int rp_target_headers(const struct rp_passage *passage, const struct rp_failed_task *task,
                       struct rp_arena *arena, const struct rp_header **out, size_t *out_n,
                       struct rp_error *err)
@@ -50,7 +42,7 @@ int rp_target_headers(const struct rp_passage *passage, const struct rp_failed_t
     if (begin(&b, arena, task->n_headers + MOST_OWN, err) != 0)
         return -1;
     for (size_t i = 0; i < task->n_headers; i++)
-        if (!is_ours(task->headers[i].key))
+        if (!rp_header_is_ours(task->headers[i].key))
             b.headers[b.n++] = task->headers[i];
     put(&b, rp_str(RP_HDR_TASK_ID), passage->task_id);
     put_number(&b, rp_str(RP_HDR_ATTEMPT), passage->attempt);

@@ -221,11 +221,6 @@ static int change_task(struct rp_replay_maker *m, const struct rp_replay_row *ro
     return m->options->set_headers.n == 0 ? 0 : set_headers(m, task, 0, &headers, err);
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int to_target(struct rp_replay_maker *m, const struct rp_dead_letter *letter,
                      struct rp_failed_task *task, int64_t now_ms, struct rp_outgoing *out,
                      const char **refused, struct rp_error *err)
@@ -246,8 +241,9 @@ static int to_target(struct rp_replay_maker *m, const struct rp_dead_letter *let
         .replay_id = rp_str(m->job),
     };
     bool ours = own.task_id.data == NULL || rp_bytes_equal(own.task_id, task->task_id);
-    if (ours && own.first_failed_at_ms != RP_NO_TIME)
-        passage.first_failed_at_ms = smaller(passage.first_failed_at_ms, own.first_failed_at_ms);
+    if (ours && own.first_failed_at_ms != RP_NO_TIME &&
+        own.first_failed_at_ms < passage.first_failed_at_ms)
+        passage.first_failed_at_ms = own.first_failed_at_ms;
     *out = (struct rp_outgoing){.topic = target, .key = task->key, .value = task->payload};
     return rp_target_headers(&passage, task, &m->arena, &out->headers, &out->n_headers, err);
 }

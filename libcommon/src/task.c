@@ -22,12 +22,11 @@ static void find(const struct rp_header *headers, size_t n, struct found *f)
         {rp_str(RP_HDR_FALLBACK), &f->fallback},
     };
     const size_t n_wanted = sizeof wanted / sizeof wanted[0];
-    const size_t prefix = sizeof RP_HDR_PREFIX - 1;
 
     for (size_t i = 0; i < n; i++) {
         struct rp_bytes key = headers[i].key;
         size_t w = 0;
-        if (key.len < prefix || memcmp(key.data, RP_HDR_PREFIX, prefix) != 0)
+        if (!rp_header_is_ours(key))
             continue;
         while (w < n_wanted && !rp_bytes_equal(key, wanted[w].name))
             w++;

@@ -23,6 +23,13 @@ struct rp_header {
     struct rp_bytes value; /* may be null */
 };
 
+/* Whether a header of this name is one of the contract's. */
+static inline bool rp_header_is_ours(struct rp_bytes name)
+{
+    const size_t len = sizeof RP_HDR_PREFIX - 1;
+    return name.len >= len && memcmp(name.data, RP_HDR_PREFIX, len) == 0;
+}
+
 struct rp_cause {
     struct rp_bytes class_name, message;
 };
