@@ -7,7 +7,7 @@
 
 #include "log.h"
 
-#define OLD "finished_at < now() - $1::interval"
+#define OLD "finished_at < now() - $1::float8 * interval '1 ms'"
 
 /* Runs a statement that says how many rows went. */
 static int run(struct rp_db *db, const char *sql, const char *keep, int64_t *out,
@@ -34,7 +34,7 @@ int retention_delete_jobs(struct retention *r, struct rp_db *db, struct rp_error
         " SELECT count(*) FROM gone";
     char keep[40];
     int64_t n = 1, deleted = 0;
-    (void)snprintf(keep, sizeof keep, "%" PRId64 " ms", r->config->retention.keep_ms);
+    (void)snprintf(keep, sizeof keep, "%" PRId64, r->config->retention.keep_ms);
     while (n > 0 && !atomic_load(r->stop))
         if (run(db, items, keep, &n, err) != 0)
             return -1;

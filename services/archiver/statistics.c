@@ -15,13 +15,14 @@
 /* Whoever comes first in an interval writes it down; the others find it done. */
 static int take(struct statistics *s, struct rp_db *db, struct rp_error *err)
 {
+    static const char sql[] = "SELECT dead_letter_snapshot($1::float8 * interval '1 ms',"
+                              " $2::float8 * interval '1 ms')::int";
     char every[32], keep[32];
     PGresult *result;
-    (void)snprintf(every, sizeof every, "%" PRId64 " ms", s->config->statistics_ms);
-    (void)snprintf(keep, sizeof keep, "%" PRId64 " ms", s->config->retention.statistics_ms);
+    (void)snprintf(every, sizeof every, "%" PRId64, s->config->statistics_ms);
+    (void)snprintf(keep, sizeof keep, "%" PRId64, s->config->retention.statistics_ms);
     const char *values[] = {every, keep};
-    if (rp_db_query(db, "SELECT dead_letter_snapshot($1::interval, $2::interval)::int", 2, values,
-                    &result, err) != 0)
+    if (rp_db_query(db, sql, 2, values, &result, err) != 0)
         return -1;
     bool taken = PQgetvalue(result, 0, 0)[0] == '1';
     PQclear(result);

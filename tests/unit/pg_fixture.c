@@ -154,17 +154,27 @@ FAKE(int, PQsendQuery, (PGconn * conn, const char *sql))
     return receive(sql);
 }
 
+/* PostgreSQL 14 reads the number of an interval in 32 bits. */
+static void check_intervals(const char *sql, int n, const char *const *values)
+{
+    for (int i = 0; i < n; i++) {
+        char part[24];
+        (void)snprintf(part, sizeof part, "$%d::interval", i + 1);
+        if (strstr(sql, part) != NULL && strtoll(values[i], NULL, 10) > INT32_MAX)
+            fail_msg("an interval of %s", values[i]);
+    }
+}
+
 FAKE(int, PQsendQueryParams,
      (PGconn * conn, const char *sql, int n, const Oid *types, const char *const *values,
       const int *lengths, const int *formats, int format))
 {
     (void)conn;
-    (void)n;
     (void)types;
-    (void)values;
     (void)lengths;
     (void)formats;
     (void)format;
+    check_intervals(sql, n, values);
     return receive(sql);
 }
 
