@@ -171,6 +171,17 @@ int rp_db_query(struct rp_db *db, const char *sql, int n, const char *const *val
     return collect(db, until, out, err);
 }
 
+int rp_db_wall_ms(struct rp_db *db, int64_t *out, struct rp_error *err)
+{
+    static const char sql[] = "SELECT floor(extract(epoch FROM now()) * 1000)::bigint";
+    PGresult *result;
+    if (rp_db_query(db, sql, 0, NULL, &result, err) != 0)
+        return -1;
+    *out = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return 0;
+}
+
 static int send_script(struct rp_db *db, const char *sql, struct rp_error *err)
 {
     if (ready(db, err) != 0)

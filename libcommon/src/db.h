@@ -55,6 +55,9 @@ RP_NODISCARD int rp_db_receive(struct rp_db *db, PGresult **out, struct rp_error
 /* Whether rp_db_receive would find the answer there, or the connection lost. */
 bool rp_db_answered(struct rp_db *db);
 
+/* What time it is by the server's clock. */
+RP_NODISCARD int rp_db_wall_ms(struct rp_db *db, int64_t *out, struct rp_error *err);
+
 /* Runs statements in one transaction, unless they say otherwise themselves. */
 RP_NODISCARD int rp_db_script(struct rp_db *db, const char *sql, struct rp_error *err);
 

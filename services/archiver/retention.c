@@ -16,7 +16,8 @@
 #define AGAIN_MS INT64_C(60000)
 /* While rows of a day are being replayed. */
 #define HELD_AGAIN_MS INT64_C(3600000)
-/* What a clock may differ from the database's: one that is wrong must not drop anything. */
+/* What a clock may differ from the database's: one that is wrong must not drop anything, nor make
+ * days. */
 #define MAX_SKEW_MS INT64_C(3600000)
 
 static const char lock[] = "SELECT pg_try_advisory_lock(hashtext('reprise: retention'))::int";
@@ -49,8 +50,7 @@ static int add_days_ahead(struct rp_db *db, int64_t now_ms, struct rp_error *err
 static int check_clock(struct rp_db *db, int64_t now_ms, struct rp_error *err)
 {
     int64_t theirs;
-    if (query_int(db, "SELECT floor(extract(epoch FROM now()) * 1000)::bigint", 0, NULL, &theirs,
-                  err) != 0)
+    if (rp_db_wall_ms(db, &theirs, err) != 0)
         return -1;
     if (theirs < now_ms - MAX_SKEW_MS || theirs > now_ms + MAX_SKEW_MS)
         return rp_fail(err, RP_E_RANGE, RP_RETRIABLE,
@@ -87,7 +87,7 @@ static int run(struct retention *r, struct rp_db *db, int64_t now_ms, struct rp_
 {
     int64_t locked, cleaned;
     bool held = false;
-    if (add_days_ahead(db, now_ms, err) != 0 || check_clock(db, now_ms, err) != 0 ||
+    if (check_clock(db, now_ms, err) != 0 || add_days_ahead(db, now_ms, err) != 0 ||
         query_int(db, lock, 0, NULL, &locked, err) != 0)
         return -1;
     r->next_ms = now_ms + AGAIN_MS;

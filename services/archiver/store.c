@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "crash_point.h"
 #include "day.h"
 #include "migration.h"
@@ -16,6 +17,10 @@
  * max.poll.interval.ms after which the group would give our partitions away. */
 #define TIMEOUT_MS 30000
 
+/* How long what the database said of the time is good for: its clock may be put right, and ours
+ * stands still while a machine sleeps. */
+#define NOW_MS INT64_C(10000)
+
 #define MAX_DAYS 64
 
 struct store {
@@ -23,8 +28,10 @@ struct store {
     struct rp_db *db;
     int64_t days[MAX_DAYS]; /* there are partitions for them */
     size_t n_days;
-    bool sending; /* a COPY into dead_letter is under way */
-    size_t sent;  /* of its rows, in bytes */
+    bool sending;        /* a COPY into dead_letter is under way */
+    size_t sent;         /* of its rows, in bytes */
+    int64_t ahead_ms;    /* of the database's clock, of rp_mono_ms */
+    int64_t ask_mono_ms; /* for it again, from then on */
     struct rp_buf sql;
     struct copy claims;
 };
@@ -45,6 +52,7 @@ void store_disconnect(struct store *s)
     rp_db_close(s->db);
     s->db = NULL;
     s->sending = false;
+    s->ask_mono_ms = 0;
     store_forget_days(s);
 }
 
@@ -148,6 +156,19 @@ int store_connect(struct store *s, struct rp_error *err)
         return 0;
     store_disconnect(s);
     return -1;
+}
+
+int store_now_ms(struct store *s, int64_t *out, struct rp_error *err)
+{
+    int64_t mono_ms = rp_mono_ms();
+    if (mono_ms >= s->ask_mono_ms && !s->sending) {
+        if (rp_db_wall_ms(s->db, &s->ahead_ms, err) != 0)
+            return -1;
+        s->ahead_ms -= mono_ms;
+        s->ask_mono_ms = mono_ms + NOW_MS;
+    }
+    *out = mono_ms + s->ahead_ms;
+    return 0;
 }
 
 /* Whoever has rows of a partition in dead_letter that are not committed has this lock, which nobody

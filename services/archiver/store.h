@@ -29,6 +29,9 @@ void store_free(struct store *s);
 RP_NODISCARD int store_connect(struct store *s, struct rp_error *err);
 bool store_connected(const struct store *s);
 void store_disconnect(struct store *s);
+/* The time by the database's clock, which it is asked for now and then: ours may be wrong, and it
+ * is theirs by which retention drops. Needs a connection. */
+RP_NODISCARD int store_now_ms(struct store *s, int64_t *out, struct rp_error *err);
 /* For what else is to be done on this connection; NULL where there is none. */
 struct rp_db *store_db(struct store *s);
 

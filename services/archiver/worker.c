@@ -359,15 +359,20 @@ static void check_order(const struct worker *w, const struct part *part, int64_t
 static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_error *err)
 {
     struct part *part = parts_find(&w->parts, message->partition);
-    int64_t offset = message->offset;
+    int64_t offset = message->offset, now_ms;
     if (part == NULL || !part->live) {
         rd_kafka_message_destroy(message);
+        return 0;
+    }
+    if (store_now_ms(w->filling->store, &now_ms, err) != 0) {
+        rd_kafka_message_destroy(message);
+        database_failed(w, err);
         return 0;
     }
     check_order(w, part, offset);
     if (batch_rows(w->filling->batch) == 0)
         w->due_mono_ms = rp_mono_ms() + w->section->linger_ms;
-    if (batch_add(w->filling->batch, message, rp_wall_ms(), err) != 0)
+    if (batch_add(w->filling->batch, message, now_ms, err) != 0)
         return -1;
     part->position = offset + 1;
     return 0;

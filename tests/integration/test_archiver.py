@@ -16,6 +16,7 @@ from confluent_kafka.admin import OffsetSpec
 
 import contract
 from archive_db import run_unit_tests
+from cluster import library_of_faketime
 from crash_points import all_points
 from pipeline import BUILD, now_ms, wait_for
 
@@ -524,6 +525,28 @@ def test_an_unmigrated_database_is_refused(archive):
     assert [process.returncode for process in both] == [0, 0]
     assert sum("0001_archive: done" in text for text in said) == 1
     assert "nothing is missing" in pipeline.cli("db", "check")
+
+
+@pytest.mark.skipif(library_of_faketime() is None, reason="needs libfaketime")
+def test_a_clock_that_is_behind_has_no_dead_letter_dropped(archive):
+    service, clock = archive.pipeline.add("archiver"), archive.pipeline.folder / "clock"
+    clock.write_text("+0")
+    service.start(
+        LD_PRELOAD=str(library_of_faketime()), FAKETIME_TIMESTAMP_FILE=str(clock),
+        FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_NO_CACHE="1",
+        # The sanitizer wants to be the first that is loaded.
+        ASAN_OPTIONS=os.environ["ASAN_OPTIONS"] + ":verify_asan_link_order=0",
+    ).wait_ready()  # fmt: skip
+    clock.write_text("-40d")
+    archive.send_letters(1)
+    archive.wait_for_all()
+    assert service.stop() == 0
+    service.start().wait_ready()
+    wait_for(lambda: service.log.read_text().count("retention-run") == 2, "retention")
+    assert service.log.read_text().count("days_to_drop=0") == 2
+    assert archive.query("select dead_at = decided_at from dead_letter") == [(True,)]
+    days = archive.query("select count(*) from dead_letter_day where day < current_date - 1")
+    assert days == [(0,)]
 
 
 @pytest.mark.alone

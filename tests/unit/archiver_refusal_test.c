@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "clock_fixture.h"
 #include "config_fixture.h"
 #include "log.h"
 #include "pg_fixture.h"
@@ -108,6 +109,7 @@ static void nothing_is_dropped_by_a_wrong_clock(void **state)
     assert_int_equal(serve(fast, 0, ""), -1);
     assert_non_null(strstr(err.text, "are -10000 s apart"));
     assert_int_equal(pg_statements("SELECT dead_letter_drop_day"), 0);
+    assert_int_equal(pg_statements("SELECT count(*) FILTER (WHERE dead_letter_add_day"), 0);
 }
 
 static void another_archiver_that_is_at_it_is_left_alone(void **state)
@@ -271,6 +273,30 @@ static void a_day_is_asked_for_until_many_others_were(void **state)
     store_free(NULL);
 }
 
+static void the_time_is_the_databases(void **state)
+{
+    (void)state;
+    static const struct pg_answer then[] = {{"max(version)", "n", "2"}, CLOCK, {0}};
+    static const struct pg_answer stepped[] = {{"floor(extract", "n", "1795240000000"}, {0}};
+    struct store *s;
+    int64_t now_ms;
+    assert_int_equal(store_new("", "dead-letter", "me", &s, &err), 0);
+    pg_begin(then);
+    assert_int_equal(store_connect(s, &err), 0);
+    assert_int_equal(store_now_ms(s, &now_ms, &err), 0);
+    assert_int_equal(now_ms, NOW_MS);
+    pg_begin(stepped); /* not asked for each row */
+    now_mono_ms += 9999;
+    assert_int_equal(store_now_ms(s, &now_ms, &err), 0);
+    assert_int_equal(now_ms, NOW_MS + 9999);
+    now_mono_ms++;
+    pg_fail_at(1, 1, "53100");
+    assert_int_equal(store_now_ms(s, &now_ms, &err), -1);
+    assert_int_equal(store_now_ms(s, &now_ms, &err), 0);
+    assert_int_equal(now_ms, INT64_C(1795240000000));
+    store_free(s);
+}
+
 int main(void)
 {
     char text[200];
@@ -292,6 +318,7 @@ int main(void)
         T(statistics_are_taken_once_an_interval),
         T(a_store_is_connected_whole_or_not),
         T(a_day_is_asked_for_until_many_others_were),
+        T(the_time_is_the_databases),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rp_config_free(plain);
