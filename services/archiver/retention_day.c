@@ -13,9 +13,12 @@
 #include "log.h"
 #include "purge.h"
 
-/* How long a day waits for its replays. */
-#define HOLD_DAYS 7
+/* How long a day waits for its replays. In ms, and the same in SQL. */
+#define HOLD_MS (7 * DAY_MS)
+#define HOLD    "interval '7 days'"
 
+/* Whether something of it is being replayed, and has been waited for. */
+enum { IS_FREE, IS_HELD, HAS_WAITED };
 /* What dead_letter_drop_day answers, when it drops nothing. */
 enum { REPLAYING = -1, OTHER_ROWS = -2, NO_SUCH_DAY = -3 };
 
@@ -23,7 +26,7 @@ struct day {
     struct retention *r;
     struct rp_db *db;
     const char *day;
-    char latest[24];             /* ms since 1970; it is dropped then, whatever is replayed */
+    bool even_replaying;         /* it is dropped, whatever is replayed */
     char path[EXPORT_NAME_SIZE]; /* of the export; "": none */
     int64_t exported, began_mono_ms;
 };
@@ -79,18 +82,24 @@ static int query_int(const struct day *d, const char *sql, int n, const char *co
     return 0;
 }
 
-/* Looked at before an export is made in vain. */
-static int is_held(const struct day *d, bool *held, struct rp_error *err)
+/* Looked at before an export is made in vain. A day that is to go since `keep` is shorter now waits
+ * for what was planned before. */
+static int is_held(struct day *d, int64_t latest_ms, bool *held, struct rp_error *err)
 {
     static const char sql[] =
-        "SELECT (now() < to_timestamp($2::bigint / 1000) AND EXISTS (SELECT FROM dead_letter_state"
-        " WHERE status = 'replaying' AND dead_at >= $1::timestamptz"
-        " AND dead_at < $1::timestamptz + interval '1 day'))::int";
-    const char *values[] = {d->day, d->latest};
+        "WITH r AS (SELECT DISTINCT job FROM dead_letter_state WHERE status = 'replaying'"
+        "  AND dead_at >= $1::timestamptz AND dead_at < $1::timestamptz + interval '1 day')"
+        " SELECT CASE WHEN NOT EXISTS (SELECT FROM r) THEN 0"
+        " WHEN now() < to_timestamp($2::bigint / 1000) OR EXISTS (SELECT FROM r JOIN replay_job"
+        "  USING (job) WHERE created_at > now() - " HOLD ") THEN 1 ELSE 2 END";
+    char latest[24];
+    const char *values[] = {d->day, latest};
     int64_t answer;
+    (void)snprintf(latest, sizeof latest, "%" PRId64, latest_ms);
     if (query_int(d, sql, 2, values, &answer, err) != 0)
         return -1;
-    *held = answer == 1;
+    *held = answer == IS_HELD;
+    d->even_replaying = answer == HAS_WAITED;
     return 0;
 }
 
@@ -99,12 +108,12 @@ static int is_held(const struct day *d, bool *held, struct rp_error *err)
 static int drop(const struct day *d, const char *rows, int64_t *out, struct rp_error *err)
 {
     static const char sql[] = "SELECT dead_letter_drop_day($1::date, 'reprise-archiver', $2,"
-                              " now() >= to_timestamp($3::bigint / 1000), $4,"
-                              " jsonb_strip_nulls(jsonb_build_object('export', $5::text)))";
+                              " $3, $4, jsonb_strip_nulls(jsonb_build_object('export', $5::text)))";
     char reason[80];
     (void)snprintf(reason, sizeof reason, "retention.keep is %" PRId64 " hours",
                    d->r->config->retention.keep_ms / 3600000);
-    const char *values[] = {d->day, reason, d->latest, rows, d->path[0] == '\0' ? NULL : d->path};
+    const char *values[] = {d->day, reason, d->even_replaying ? "t" : "f", rows,
+                            d->path[0] == '\0' ? NULL : d->path};
     return query_int(d, sql, 5, values, out, err);
 }
 
@@ -172,9 +181,8 @@ int retention_drop_day(struct retention *r, struct rp_db *db, const char *day, i
 {
     struct day d = {.r = r, .db = db, .day = day, .began_mono_ms = rp_mono_ms()};
     bool this_is_held;
-    int64_t latest = day_ms + DAY_MS + r->config->retention.keep_ms + HOLD_DAYS * DAY_MS;
-    (void)snprintf(d.latest, sizeof d.latest, "%" PRId64, latest);
-    if (is_held(&d, &this_is_held, err) != 0)
+    int64_t latest_ms = day_ms + DAY_MS + r->config->retention.keep_ms + HOLD_MS;
+    if (is_held(&d, latest_ms, &this_is_held, err) != 0)
         return -1;
     if (!this_is_held)
         return export_and_drop(&d, held, err);

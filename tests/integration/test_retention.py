@@ -255,6 +255,29 @@ def test_a_day_waits_for_its_replays_but_not_for_ever(new_keeper):
     keeper.db.assert_counted()
 
 
+def test_a_day_waits_for_its_replays_also_where_it_is_to_go_sooner(new_keeper):
+    keeper = new_keeper(export=False)
+    overdue, held = keeper.add(21, 100), keeper.add(20, 100)
+    for day, job, planned in ((held, "young", 6), (overdue, "old", 8)):
+        keeper.status(day, "replaying", 7)
+        keeper.query("update dead_letter_state set job = %s where dead_at >= %s and job is null", job, day)
+        keeper.query(
+            "insert into replay_job (job, created_at, created_by, reason, filter)"
+            " values (%s, now() - %s * interval '1 day', 'ann', 'a test', 'all')", job, planned,
+        )  # fmt: skip
+    service = keeper.start()
+    wait_for(lambda: "retention-run" in service.log.read_text(), "retention")
+    assert keeper.rows() == 200
+    service.stop()
+    config = json.loads(service.config.read_text())
+    config["retention"]["keep"] = "7d"
+    service.config.write_text(json.dumps(config))
+    service.start().wait_ready()
+    wait_for(lambda: keeper.rows() == 100, "the day to go that has waited")
+    wait_for(lambda: f"day-held day={held}" in service.log.read_text(), "the other to be held")
+    assert keeper.rows() == 100
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["types", "days"])
 def test_a_killed_archiver_loses_no_row_that_is_in_no_export(new_keeper, rng, kind):

@@ -72,7 +72,7 @@ static int serve(const struct pg_answer *answers, int fail_at, const char *sqlst
     }
 #define FREE                                                                                       \
     {                                                                                              \
-        "SELECT (now() <", "n", "0"                                                                \
+        "WITH r AS", "n", "0"                                                                      \
     }
 #define NO_JOB                                                                                     \
     {                                                                                              \
