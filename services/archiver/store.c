@@ -309,11 +309,15 @@ static int say_straight(struct store *s, const struct store_claim *claims, size_
     return end_sql(s, err);
 }
 
-/* The dead letter that was replayed, for one that a replay led to. */
+/* The dead letter that was replayed, for one that a replay led to. It is looked for once for all
+ * that have the same task, of which the job may have as many. */
 #define ORIGIN                                                                                     \
-    " LEFT JOIN LATERAL (SELECT dead_at AS replay_of_at, id AS replay_of FROM replay_item AS i"    \
-    " WHERE i.job = replay_job AND i.task_id = incoming.task_id AND i.refused IS NULL"             \
-    " ORDER BY i.n DESC LIMIT 1) AS origin ON true"
+    ", origin AS MATERIALIZED (SELECT t.*, i.* FROM (SELECT DISTINCT replay_job AS job, task_id"   \
+    " AS task FROM pg_temp.incoming WHERE replay_job IS NOT NULL) AS t, LATERAL (SELECT dead_at"   \
+    " AS replay_of_at, id AS replay_of FROM replay_item WHERE replay_item.job = t.job"             \
+    " AND task_id = t.task AND refused IS NULL ORDER BY n DESC LIMIT 1) AS i)"
+#define JOIN_ORIGIN                                                                                \
+    " LEFT JOIN origin ON origin.job = replay_job AND origin.task = incoming.task_id"
 
 /* It is marked, unless another job has it by now; in the order in which all who mark rows do. */
 #define MARK_ORIGINS                                                                               \
@@ -329,15 +333,15 @@ static int say_staged(struct store *s, bool replayed, const char *topic, struct 
     s->sql.len = 0;
     if (say(s, err,
             "COPY pg_temp.incoming FROM STDIN (FORMAT binary);" COPY_REST "WITH mine AS (" ADVANCE
-            " RETURNING o.partition), known AS (" ADD_GROUPS "),"
-            " added AS (INSERT INTO dead_letter (",
+            " RETURNING o.partition), known AS (" ADD_GROUPS ")",
             topic) != 0 ||
+        say(s, err, "%s, added AS (INSERT INTO dead_letter (", replayed ? ORIGIN : "") != 0 ||
         say_columns(s, err) != 0 ||
         say(s, err, "%s) SELECT ", replayed ? ", replay_of_at, replay_of" : "") != 0 ||
         say_columns(s, err) != 0 ||
         say(s, err, "%s FROM pg_temp.incoming JOIN mine ON record_partition = partition",
             replayed ? ", replay_of_at, replay_of" : "") != 0 ||
-        say(s, err, "%s ON CONFLICT DO NOTHING RETURNING %s)", replayed ? ORIGIN : "",
+        say(s, err, "%s ON CONFLICT DO NOTHING RETURNING %s)", replayed ? JOIN_ORIGIN : "",
             replayed ? "dead_at, replay_job, replay_of_at, replay_of" : "1") != 0 ||
         say(s, err, "%s SELECT partition, (SELECT count(*) FROM added) FROM mine",
             replayed ? MARK_ORIGINS : "") != 0)

@@ -185,12 +185,12 @@ static void begin_job(struct store *s)
         fail_msg("%s", err.text);
 }
 
-/* Writes a dead letter at the next offset; its task says that `job` sent it. */
-static void write_letter(struct store *s, struct store_claim *c, const char *task_id,
-                         const char *job)
+/* Writes dead letters at the next offsets; their task says that `job` sent it. */
+static void write_letters(struct store *s, struct store_claim *c, size_t n, const char *task_id,
+                          const char *job)
 {
     struct rp_dead_letter letter = whole_letter();
-    struct row_record record = {.topic = rp_str(TOPIC), .offset = c->next_offset++};
+    struct row_record record = {.topic = rp_str(TOPIC)};
     const struct rp_header own[] = {{rp_str("reprise-task-id"), rp_str(task_id)},
                                     {rp_str("reprise-replay-id"), rp_str(job)}};
     struct copy rows = {0};
@@ -199,16 +199,25 @@ static void write_letter(struct store *s, struct store_claim *c, const char *tas
     letter.task.task_id = rp_str(task_id);
     letter.task.headers = own;
     letter.task.n_headers = job == NULL ? 0 : 2;
-    assert_int_equal(row_write(&rows, &record, &letter, NOON, &groups, &facts, &err), 0);
+    for (size_t i = 0; i < n; i++) {
+        record.offset = c->next_offset++;
+        assert_int_equal(row_write(&rows, &record, &letter, NOON, &groups, &facts, &err), 0);
+    }
     struct store_rows batch = {.groups = rp_buf_bytes(&groups.rows.buf),
                                .letters = rp_buf_bytes(&rows.buf),
-                               .n = 1,
+                               .n = n,
                                .replayed = facts.replayed,
                                .straight = straight && !facts.replayed};
     if (store_write(s, &batch, c, 1, &added, &err) != 0)
         fail_msg("%s", err.text);
     groups_drop(&groups);
     rp_buf_clear(&rows.buf);
+}
+
+static void write_letter(struct store *s, struct store_claim *c, const char *task_id,
+                         const char *job)
+{
+    write_letters(s, c, 1, task_id, job);
 }
 
 static void a_task_that_dies_again_is_linked_to_the_one_that_was_replayed(void **state)
@@ -233,6 +242,32 @@ static void a_task_that_dies_again_is_linked_to_the_one_that_was_replayed(void *
     expect("SELECT sum(came_back) FROM dead_letter_count", "1");
 }
 
+/* By whoever gives all tasks the same id. */
+static void a_task_that_was_replayed_often_is_looked_for_once(void **state)
+{
+    /* What is counted of a connection is known a little later. */
+    static const char wait[] =
+        "DO $$ BEGIN FOR i IN 1..300 LOOP PERFORM pg_stat_clear_snapshot(), pg_sleep(0.1); EXIT"
+        " WHEN EXISTS (SELECT FROM pg_stat_user_tables WHERE relname = 'replay_item'"
+        " AND idx_tup_fetch > 0); END LOOP; END $$";
+    (void)state;
+    struct store *s = open_store("a");
+    struct store_claim c = {.partition = 0};
+    claim(s, &c);
+    write_letters(s, &c, 300, "t-1", NULL);
+    begin_job(s);
+    write_letters(s, &c, 300, "t-1", "261121-abcdef");
+    store_free(s);
+    struct rp_db *db = store_fixture_db();
+    assert_int_equal(rp_db_script(db, wait, &err), 0);
+    rp_db_close(db);
+    expect("SELECT idx_tup_fetch <= 300 FROM pg_stat_user_tables WHERE relname = 'replay_item'",
+           "t");
+    expect("SELECT concat_ws('|', o.record_offset, count(*)) FROM dead_letter AS d JOIN dead_letter"
+           " AS o ON o.id = d.replay_of GROUP BY o.record_offset",
+           "299|300");
+}
+
 int main(void)
 {
     if (store_fixture_dsn() == NULL)
@@ -243,6 +278,7 @@ int main(void)
         FRESH(what_postgresql_cannot_hold_is_stored_all_the_same),
         FRESH(each_group_is_there_once),
         FRESH(a_task_that_dies_again_is_linked_to_the_one_that_was_replayed),
+        FRESH(a_task_that_was_replayed_often_is_looked_for_once),
     };
     int failed = cmocka_run_group_tests_name("staged", tests, NULL, NULL);
     straight = true;
