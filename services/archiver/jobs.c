@@ -48,6 +48,7 @@ struct jobs {
     struct slot slots[AT_ONCE];
     int64_t opened_mono_ms; /* when the connection was */
     int64_t full_mono_ms;   /* when it was last said that a replay waits for a slot; 0: never */
+    int64_t failed_mono_ms; /* the same of that there was no looking for them */
 };
 
 static const char *end_name(enum rp_replay_end end)
@@ -173,18 +174,25 @@ static int open_db(struct jobs *jobs, struct rp_db **db, struct rp_error *err)
     return 0;
 }
 
-/* The archive's worker says what is wrong with the database; here it is only tried again. */
+/* The archive's worker may have its connections where there are too many for more. */
+static void tell_failed(struct jobs *jobs, const struct rp_error *err)
+{
+    int64_t now_mono_ms = rp_mono_ms();
+    if (jobs->failed_mono_ms != 0 && now_mono_ms - jobs->failed_mono_ms < TELL_MS)
+        return;
+    jobs->failed_mono_ms = now_mono_ms;
+    rp_log(RP_LOG_WARN, "replays-not-looked-for", rp_f_str("error", err->text));
+}
+
 static void serve(struct jobs *jobs, struct rp_db **db)
 {
     struct rp_error err;
     for (int i = 0; i < AT_ONCE; i++)
         if (jobs->slots[i].started && atomic_load(&jobs->slots[i].ended))
             end_slot(&jobs->slots[i]);
-    if (*db == NULL && open_db(jobs, db, &err) != 0)
+    if ((*db != NULL || open_db(jobs, db, &err) == 0) && look(jobs, *db, &err) == 0)
         return;
-    if (look(jobs, *db, &err) == 0)
-        return;
-    rp_log(RP_LOG_DEBUG, "replays-not-looked-for", rp_f_str("error", err.text));
+    tell_failed(jobs, &err);
     rp_db_close(*db);
     *db = NULL;
 }

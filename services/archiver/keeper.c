@@ -33,10 +33,11 @@ struct chore {
     pthread_t thread;
     bool started;
     int64_t timeout_ms;
-    const char *settings;
+    const char *settings, *failed;
     void (*serve)(struct chore *c);
     struct rp_db *db;
     int64_t connect_mono_ms; /* not before */
+    int64_t log_mono_ms;     /* what fails again and again is told of so often only */
 };
 
 struct keeper {
@@ -45,7 +46,6 @@ struct keeper {
     const char *name;
     struct retention retention;
     struct statistics statistics;
-    int64_t log_mono_ms; /* statistics that fail are told of so often only */
     struct chore chores[2];
 };
 
@@ -56,42 +56,47 @@ static void disconnect(struct chore *c)
     c->connect_mono_ms = rp_mono_ms() + CONNECT_MS;
 }
 
-/* The worker says that the database is away. */
+static void tell(struct chore *c, const struct rp_error *err)
+{
+    if (rp_mono_ms() < c->log_mono_ms)
+        return;
+    rp_log(RP_LOG_WARN, c->failed, rp_f_str("error", err->text));
+    c->log_mono_ms = rp_mono_ms() + LOG_AGAIN_MS;
+}
+
+/* The worker may have its connections where there are too many for more. */
 static bool connected(struct chore *c)
 {
     const struct keeper *k = c->k;
+    struct rp_error err;
     if (c->db != NULL)
         return true;
     if (rp_mono_ms() < c->connect_mono_ms)
         return false;
-    if (rp_db_open(k->config->postgres.dsn, k->name, c->timeout_ms, &c->db, NULL) != 0) {
+    if (rp_db_open(k->config->postgres.dsn, k->name, c->timeout_ms, &c->db, &err) == 0) {
+        rp_db_heed(c->db, &k->stop);
+        if (rp_db_script(c->db, c->settings, &err) == 0)
+            return true;
+    } else {
         c->db = NULL;
-        c->connect_mono_ms = rp_mono_ms() + CONNECT_MS;
-        return false;
     }
-    rp_db_heed(c->db, &k->stop);
-    if (rp_db_script(c->db, c->settings, NULL) == 0)
-        return true;
+    tell(c, &err);
     disconnect(c);
     return false;
 }
 
 static void keep_statistics(struct chore *c)
 {
-    struct keeper *k = c->k;
     struct rp_error err;
-    if (statistics_serve(&k->statistics, c->db, rp_wall_ms(), &err) == 0 ||
-        rp_mono_ms() < k->log_mono_ms)
-        return;
-    rp_log(RP_LOG_WARN, "statistics-failed", rp_f_str("error", err.text));
-    k->log_mono_ms = rp_mono_ms() + LOG_AGAIN_MS;
+    if (statistics_serve(&c->k->statistics, c->db, rp_wall_ms(), &err) != 0)
+        tell(c, &err);
 }
 
 static void keep_retention(struct chore *c)
 {
     struct rp_error err;
     if (retention_serve(&c->k->retention, c->db, rp_wall_ms(), &err) != 0)
-        rp_log(RP_LOG_WARN, "retention-failed", rp_f_str("error", err.text));
+        rp_log(RP_LOG_WARN, c->failed, rp_f_str("error", err.text));
 }
 
 static void *keep(void *opaque)
@@ -135,10 +140,12 @@ int keeper_start(const struct rp_config *config, struct metrics_archiver *metric
     k->chores[0] = (struct chore){.k = k,
                                   .timeout_ms = STATISTICS_TIMEOUT_MS,
                                   .settings = "SET statement_timeout = '19s'",
+                                  .failed = "statistics-failed",
                                   .serve = keep_statistics};
     k->chores[1] = (struct chore){.k = k,
                                   .timeout_ms = RETENTION_TIMEOUT_MS,
                                   .settings = RETENTION_SETTINGS,
+                                  .failed = "retention-failed",
                                   .serve = keep_retention};
     if (start(k, err) != 0) {
         keeper_stop(k);

@@ -22,7 +22,7 @@
 #define SETTLED   1 /* it is only to be marked */
 #define TELL_MS   30000
 
-/* How often something was said. */
+/* How often something was said aloud. */
 static const char *const events[] = {
     "replay-begun", "replay-settled",        "replay-waits",           "replay-goes",
     "replay-ended", "replay-waits-its-turn", "replays-not-looked-for", "replay-not-begun"};
@@ -32,9 +32,8 @@ void __wrap_rp_log_fields(enum rp_log_level level, const char *event,
 
 void __wrap_rp_log_fields(enum rp_log_level level, const char *event, const struct rp_field *fields)
 {
-    (void)level;
     (void)fields;
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < 8 && level != RP_LOG_DEBUG; i++)
         if (strcmp(events[i], event) == 0)
             atomic_fetch_add(&said[i], 1);
 }
