@@ -13,6 +13,7 @@
 
 #include "clock_fixture.h"
 #include "config_fixture.h"
+#include "day.h"
 #include "log.h"
 #include "pg_fixture.h"
 #include "retention.h"
@@ -110,6 +111,17 @@ static void nothing_is_dropped_by_a_wrong_clock(void **state)
     assert_non_null(strstr(err.text, "are -10000 s apart"));
     assert_int_equal(pg_statements("SELECT dead_letter_drop_day"), 0);
     assert_int_equal(pg_statements("SELECT count(*) FILTER (WHERE dead_letter_add_day"), 0);
+}
+
+static void a_clock_that_was_ahead_puts_nothing_off(void **state)
+{
+    (void)state;
+    pg_begin(one_day);
+    assert_int_equal(rp_db_open("", "test", 1000, &db, &err), 0);
+    assert_int_equal(retention_serve(&retention, db, NOW_MS + 40 * DAY_MS, &err), -1);
+    assert_int_equal(retention_serve(&retention, db, NOW_MS, &err), 0);
+    rp_db_close(db);
+    assert_int_equal(rp_series_value(counts.days_dropped), 1);
 }
 
 static void another_archiver_that_is_at_it_is_left_alone(void **state)
@@ -310,6 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(what_is_refused_is_tried_again_in_a_minute),
         T(nothing_is_dropped_by_a_wrong_clock),
+        T(a_clock_that_was_ahead_puts_nothing_off),
         T(another_archiver_that_is_at_it_is_left_alone),
         T(a_day_that_is_replayed_is_looked_at_in_an_hour),
         T(a_dropped_day_is_counted),
