@@ -71,15 +71,16 @@ static void fail_batch(struct dispatch *d, bool unknown, const struct rp_error *
     lanes_let_go(d->lanes);
 }
 
-static struct settle_record record_of(struct lane *lane, const struct frontier_entry *entry,
-                                      struct rp_bytes bytes, const struct rp_lesson *lesson)
+static struct settle_record record_of(const struct dispatch *d, struct lane *lane,
+                                      const struct frontier_entry *entry, struct rp_bytes bytes,
+                                      const struct rp_lesson *lesson)
 {
     struct settle_record r = {
         .topic = lane_topic(lane),
         .partition = lane_partition(lane),
         .offset = entry->offset,
         .lap = entry->lap,
-        .now_ms = rp_wall_ms(),
+        .now_ms = d->began_ms,
         .lesson = lesson,
     };
     parcel_read(bytes, &r.parcel);
@@ -105,7 +106,7 @@ static int take(struct dispatch *d, struct lane *lane, const struct frontier_ent
     struct settlement s;
     if (hold_get(d->lanes->hold, entry->handle, &d->scratch, &bytes, err) != 0)
         return -1;
-    struct settle_record r = record_of(lane, entry, bytes, lesson);
+    struct settle_record r = record_of(d, lane, entry, bytes, lesson);
     if (settle_record(&d->settle, &r, &s, err) != 0 ||
         rp_outbox_send(&d->outbox, r.topic, r.partition, r.offset, &s.out, err) != 0)
         return -1;
@@ -141,6 +142,7 @@ static int take_all_due(struct dispatch *d, int64_t horizon_us, struct rp_error 
 {
     const struct lanes *l = d->lanes;
     size_t i = 0;
+    d->began_ms = rp_wall_ms();
     for (; i < l->n && !rp_outbox_full(&d->outbox); i++)
         if (take_due(d, l->items[(d->first_lane + i) % l->n], horizon_us, err) != 0)
             return -1;

@@ -14,6 +14,7 @@
 #define LENGTH_SIZE      sizeof(uint32_t) /* in front of each record */
 #define FIRST_READ       4096             /* from the file: most records in one read */
 #define SPILLS_AT_A_TIME 4
+#define MOST_SPARES      4
 #define NONE             UINT32_MAX
 
 /* Records, each a length and its bytes. In use when `live` > 0, or when it is the current one. */
@@ -35,7 +36,9 @@ struct hold {
     uint32_t free;           /* segments not in use */
     uint32_t current;        /* takes what is put */
     uint32_t oldest, newest; /* full, and in memory */
-    uint8_t *spare; /* the memory of one segment, so that a steady flow maps and unmaps nothing */
+    /* The memory of some segments, so that a steady flow maps and unmaps nothing. */
+    uint8_t *spares[MOST_SPARES];
+    size_t n_spares;
 };
 
 int hold_new(size_t memory_bytes, const char *spill_dir, struct hold **out, struct rp_error *err)
@@ -55,23 +58,29 @@ int hold_new(size_t memory_bytes, const char *spill_dir, struct hold **out, stru
 
 static void unmap(struct hold *h, uint8_t *data, size_t size)
 {
-    if (size == SEGMENT_SIZE && h->spare == NULL) {
-        h->spare = data;
+    size_t most = h->in_memory <= h->budget ? MOST_SPARES : 1;
+    if (size == SEGMENT_SIZE && h->n_spares < most) {
+        h->spares[h->n_spares++] = data;
         return;
     }
     (void)munmap(data, size);
     h->in_memory -= size;
 }
 
+static void drop_spare(struct hold *h)
+{
+    (void)munmap(h->spares[--h->n_spares], SEGMENT_SIZE);
+    h->in_memory -= SEGMENT_SIZE;
+}
+
 /* Straight from the kernel: what is given back then leaves the process at once. */
 static uint8_t *map(struct hold *h, size_t size)
 {
-    uint8_t *data = h->spare;
-    if (size == SEGMENT_SIZE && data != NULL) {
-        h->spare = NULL;
-        return data;
-    }
-    data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (size == SEGMENT_SIZE && h->n_spares > 0)
+        return h->spares[--h->n_spares];
+    while (h->n_spares > 0 && h->in_memory + size > h->budget)
+        drop_spare(h);
+    uint8_t *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return NULL;
     h->in_memory += size;
@@ -86,8 +95,8 @@ void hold_free(struct hold *h)
         if (h->segments[i].data != NULL)
             (void)munmap(h->segments[i].data, h->segments[i].size);
     }
-    if (h->spare != NULL)
-        (void)munmap(h->spare, SEGMENT_SIZE);
+    while (h->n_spares > 0)
+        drop_spare(h);
     spill_free(h->spill);
     free(h->segments);
     free(h);
@@ -134,9 +143,8 @@ static int spill_oldest(struct hold *h, struct rp_error *err)
 static void keep_budget(struct hold *h, size_t more)
 {
     struct rp_error err;
-    size_t spare = h->spare != NULL ? SEGMENT_SIZE : 0;
     for (int i = 0; i < SPILLS_AT_A_TIME && h->oldest != NONE; i++) {
-        if (h->in_memory - spare + more <= h->budget)
+        if (h->in_memory - h->n_spares * SEGMENT_SIZE + more <= h->budget)
             return;
         if (spill_oldest(h, &err) != 0) {
             if (!h->spill_fails)
@@ -149,7 +157,6 @@ static void keep_budget(struct hold *h, size_t more)
             rp_log(RP_LOG_INFO, "spill-works-again",
                    rp_f_int("memory_bytes", (int64_t)h->in_memory));
         h->spill_fails = false;
-        spare = h->spare != NULL ? SEGMENT_SIZE : 0;
     }
 }
 
@@ -293,7 +300,7 @@ void hold_drop(struct hold *h, uint64_t handle)
 
 size_t hold_memory_bytes(const struct hold *h)
 {
-    return h->in_memory;
+    return h->in_memory - h->n_spares * SEGMENT_SIZE;
 }
 
 size_t hold_spilled_bytes(const struct hold *h)
