@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "archive_export.h"
+#include "archive_json.h"
 #include "dlq.h"
 #include "iso8601.h"
 #include "pager.h"
@@ -14,6 +14,12 @@
 #define DEFAULT_LIMIT      50
 #define DEFAULT_LIMIT_TEXT "50"
 #define MAX_CELL           40
+/* Of a payload that is shown as `auto`: more than it shows, so that it sees that there is more. */
+#define AUTO_FETCHED "65536"
+/* Objects of JSON that are held in memory at once, and about how many bytes of them, if it is not a
+ * single one. */
+#define JSON_BATCH 1000
+#define JSON_BYTES "8388608"
 /* A terminal of fewer columns has no room for all of a list. */
 #define NARROW 120
 
@@ -21,7 +27,8 @@
 #define ERROR                                                                                      \
     "coalesce(d.error_class || ': ' || left(d.error_message, 300), left(d.detail, 300)) AS error"
 /* Where the next page begins. */
-#define CURSOR "to_char(d.dead_at, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') || '/' || d.id AS cursor"
+#define CURSOR       "to_char(d.dead_at, 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') || '/' || d.id AS cursor"
+#define NEWEST_FIRST "ORDER BY d.dead_at DESC, d.id DESC"
 
 /* Where there is no room for all, the error is worth more than the task's id. */
 static const char *columns(enum dlq_form form, size_t width)
@@ -40,124 +47,207 @@ struct cursor {
     char time[40], id[RP_UNIT_TEXT];
 };
 
+static bool parse_cursor(const char *text, struct cursor *out)
+{
+    const char *slash = strrchr(text, '/');
+    int64_t id, ms;
+    if (slash == NULL || (size_t)(slash - text) >= sizeof out->time ||
+        !rp_iso8601_parse((struct rp_bytes){text, (size_t)(slash - text)}, &ms) ||
+        !rp_parse_int(slash + 1, &id))
+        return false;
+    (void)snprintf(out->time, sizeof out->time, "%.*s", (int)(slash - text), text);
+    (void)rp_format_int(id, out->id);
+    return true;
+}
+
 static int read_cursor(const struct cli_args *args, struct cursor *out)
 {
-    const char *text = cli_value(args, "before"), *slash = text == NULL ? NULL : strrchr(text, '/');
-    int64_t id, ms;
+    const char *text = cli_value(args, "before");
     out->time[0] = '\0';
-    if (text == NULL)
+    if (text == NULL || parse_cursor(text, out))
         return CLI_OK;
-    if (slash != NULL && (size_t)(slash - text) < sizeof out->time &&
-        rp_iso8601_parse((struct rp_bytes){text, (size_t)(slash - text)}, &ms) &&
-        rp_parse_int(slash + 1, &id)) {
-        (void)snprintf(out->time, sizeof out->time, "%.*s", (int)(slash - text), text);
-        (void)rp_format_int(id, out->id);
-        return CLI_OK;
-    }
     cli_error("--before takes what an earlier list gave, not '%s'", text);
     return CLI_USAGE;
 }
 
-/* A list's last columns are not for the table: the payload, and the cursor. */
-#define N_HIDDEN 2
-
-static void print_payload(FILE *out, const PGresult *result, int row, enum payload_form form)
-{
-    int column = PQnfields(result) - N_HIDDEN;
-    size_t n;
-    if (form == PAYLOAD_BAD || PQgetisnull(result, row, column))
-        return;
-    unsigned char *bytes =
-        PQunescapeBytea((const unsigned char *)PQgetvalue(result, row, column), &n);
-    if (bytes != NULL)
-        payload_print(out, (struct rp_bytes){bytes, n}, form, "    ");
-    PQfreemem(bytes);
-}
-
-struct page {
-    FILE *out;
-    const PGresult *result;
-    enum payload_form payload; /* BAD: none */
-};
-
-static void behind_row(void *opaque, int row)
-{
-    const struct page *p = opaque;
-    print_payload(p->out, p->result, row, p->payload);
-}
-
-static void print_page(struct dlq *d, const PGresult *result, int n, enum payload_form payload)
-{
-    struct page p = {pager_open(), result, payload};
-    struct table_options options = {.max_cell = MAX_CELL,
-                                    .n_rows = n,
-                                    .n_columns = PQnfields(result) - N_HIDDEN,
-                                    .behind_row = payload == PAYLOAD_BAD ? NULL : behind_row,
-                                    .opaque = &p};
-    for (int row = 0; d->form == DLQ_FORM_JSON && row < n; row++)
-        dlq_print_json(p.out, result, row);
-    if (d->form != DLQ_FORM_JSON)
-        table_print_with(p.out, result, &options);
-    pager_close(p.out);
-}
-
 /* How to go on, for who sees it. */
-static void print_next(struct dlq *d, const PGresult *result, int n)
+static void print_next(const struct dlq *d, const char *cursor)
 {
     (void)fputs("more: ", stderr);
     shell_words_print(stderr, d->args, "before");
-    (void)fprintf(stderr, " --before %s\n", PQgetvalue(result, n - 1, PQnfields(result) - 1));
+    (void)fprintf(stderr, " --before %s\n", cursor);
 }
 
-static void add_question(struct dlq *d, const struct cursor *cursor, int64_t limit, bool payload,
-                         struct rp_query *q)
+static void add_rows(const struct dlq *d, const struct cursor *cursor, int64_t limit,
+                     struct rp_query *q)
 {
     bool begun = cursor->time[0] != '\0';
-    rp_query_add(q, "SELECT ");
-    rp_query_add(q,
-                 d->form == DLQ_FORM_JSON ? rp_archive_json : columns(d->form, term_width(stdout)));
-    rp_query_add(q, payload && d->form != DLQ_FORM_JSON ? ", d.payload, " CURSOR
-                                                        : ", NULL::bytea, " CURSOR);
     rp_query_add(q, " FROM (");
     if (rp_filter_list_sql(d->filter, begun ? cursor->time : NULL, begun ? cursor->id : NULL, limit,
                            q, NULL) != 0)
         q->failed = true;
     /* The limit keeps PostgreSQL from joining all of the archive with a page of it. */
     rp_query_add(q, ") AS p, LATERAL (SELECT * FROM archive AS a WHERE a.dead_at = p.dead_at"
-                    " AND a.id = p.id LIMIT 1) AS d ORDER BY d.dead_at DESC, d.id DESC");
+                    " AND a.id = p.id LIMIT 1) AS d");
 }
 
-static int ask(struct dlq *d, struct rp_query *q, PGresult **out)
+/* A table's last column is not for it: the cursor. */
+#define N_HIDDEN 1
+
+struct table {
+    struct dlq *d;
+    FILE *out;
+    const PGresult *result;
+    enum payload_form payload; /* BAD: none */
+    int code;
+};
+
+/* By themselves, because all of a list together may be gigabytes. */
+static int ask_payload(struct table *t, int row, PGresult **out)
 {
-    struct rp_error err;
-    if (rp_db_script(d->db, RP_QUERY_ONE_BY_ONE, &err) == 0)
-        return dlq_query_ask(d, q, out);
-    rp_query_clear(q);
-    return dlq_failed(d, &err);
+    const char *cursor = PQgetvalue(t->result, row, PQnfields(t->result) - N_HIDDEN);
+    struct rp_query q = {0};
+    rp_query_add(&q, t->payload == PAYLOAD_AUTO
+                         ? "SELECT substring(payload FROM 1 FOR " AUTO_FETCHED ")"
+                         : "SELECT payload");
+    rp_query_add(&q, " FROM dead_letter WHERE dead_at = split_part(");
+    rp_query_param(&q, cursor);
+    rp_query_add(&q, ", '/', 1)::timestamptz AND id = split_part(");
+    rp_query_param(&q, cursor);
+    rp_query_add(&q, ", '/', 2)::bigint");
+    return dlq_query_ask(t->d, &q, out);
+}
+
+static void print_payload(void *opaque, int row)
+{
+    struct table *t = opaque;
+    PGresult *result;
+    size_t n;
+    if (t->code != CLI_OK || (t->code = ask_payload(t, row, &result)) != CLI_OK)
+        return;
+    if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0)) {
+        unsigned char *bytes = PQunescapeBytea((const unsigned char *)PQgetvalue(result, 0, 0), &n);
+        if (bytes != NULL)
+            payload_print(t->out, (struct rp_bytes){bytes, n}, t->payload, "    ");
+        PQfreemem(bytes);
+    }
+    PQclear(result);
+}
+
+static int print_table(struct dlq *d, const PGresult *result, int n, enum payload_form payload)
+{
+    struct table t = {.d = d, .out = pager_open(), .result = result, .payload = payload};
+    const struct table_options options = {.max_cell = MAX_CELL,
+                                          .n_rows = n,
+                                          .n_columns = PQnfields(result) - N_HIDDEN,
+                                          .behind_row =
+                                              payload == PAYLOAD_BAD ? NULL : print_payload,
+                                          .opaque = &t};
+    table_print_with(t.out, result, &options);
+    pager_close(t.out);
+    return t.code;
+}
+
+static int list_table(struct dlq *d, const struct cursor *cursor, int64_t limit,
+                      enum payload_form payload)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    rp_query_add(&q, "SELECT ");
+    rp_query_add(&q, columns(d->form, term_width(stdout)));
+    rp_query_add(&q, ", " CURSOR);
+    add_rows(d, cursor, limit < INT64_MAX ? limit + 1 : limit, &q);
+    rp_query_add(&q, " " NEWEST_FIRST);
+    int code = dlq_query_ask(d, &q, &result);
+    if (code != CLI_OK)
+        return code;
+    int rows = PQntuples(result), n = rows > limit ? (int)limit : rows;
+    code = n > 0 ? print_table(d, result, n, payload) : dlq_nothing();
+    if (rows > n && code == CLI_OK)
+        print_next(d, PQgetvalue(result, n - 1, PQnfields(result) - N_HIDDEN));
+    PQclear(result);
+    return code;
+}
+
+struct json {
+    struct dlq *d;
+    FILE *out; /* NULL: nothing was printed yet */
+    int64_t limit, n;
+    struct cursor cursor;
+    char last[sizeof(struct cursor)]; /* the cursor as text */
+    bool more, over;
+};
+
+/* The next of at most `most`: as many of them as are not too large together. */
+static int ask_json(struct json *j, int64_t most, PGresult **out)
+{
+    struct rp_query q = {0};
+    rp_query_add(&q, "SELECT ");
+    rp_query_add(&q, rp_archive_json);
+    rp_query_add(&q, ", " CURSOR ", d.found FROM (SELECT d.*, count(*) OVER () AS found,"
+                     " sum(" RP_ARCHIVE_SIZE ") OVER (" NEWEST_FIRST ") - " RP_ARCHIVE_SIZE
+                     " AS before");
+    add_rows(j->d, &j->cursor, most, &q);
+    rp_query_add(&q, ") AS d WHERE d.before < " JSON_BYTES " " NEWEST_FIRST);
+    return dlq_query_ask(j->d, &q, out);
+}
+
+static void print_json(struct json *j, const PGresult *result, int row)
+{
+    if (j->out == NULL)
+        j->out = pager_open();
+    dlq_print_json(j->out, result, row);
+    j->n++;
+    (void)snprintf(j->last, sizeof j->last, "%s", PQgetvalue(result, row, 1));
+    j->over = !parse_cursor(j->last, &j->cursor) || ferror(j->out) != 0;
+}
+
+static int next_json(struct json *j)
+{
+    int64_t left = j->limit - j->n, most = left < JSON_BATCH ? left + 1 : JSON_BATCH;
+    PGresult *result;
+    int code = ask_json(j, most, &result);
+    if (code != CLI_OK)
+        return code;
+    int rows = PQntuples(result);
+    int64_t found = rows == 0 ? 0 : strtoll(PQgetvalue(result, 0, 2), NULL, 10);
+    for (int row = 0; row < rows && !j->more && !j->over; row++)
+        if (j->n < j->limit)
+            print_json(j, result, row);
+        else
+            j->more = true;
+    j->over = j->over || j->more || (found == rows && found < most);
+    PQclear(result);
+    return CLI_OK;
+}
+
+static int list_json(struct dlq *d, const struct cursor *cursor, int64_t limit)
+{
+    struct json j = {.d = d, .limit = limit, .cursor = *cursor};
+    int code = CLI_OK;
+    while (code == CLI_OK && !j.over)
+        code = next_json(&j);
+    if (j.out != NULL)
+        pager_close(j.out);
+    if (j.more)
+        print_next(d, j.last);
+    return code == CLI_OK && j.n == 0 ? dlq_nothing() : code;
 }
 
 static int list(struct dlq *d)
 {
-    struct rp_query q = {0};
+    struct rp_error err;
     struct cursor cursor;
-    PGresult *result;
     bool with_payload = cli_value(d->args, "payload") != NULL;
     enum payload_form payload = with_payload ? payload_form_read(d->args) : PAYLOAD_BAD;
     int64_t limit = dlq_number(d->args, "limit", DEFAULT_LIMIT);
     if (limit == 0 || read_cursor(d->args, &cursor) != CLI_OK ||
         (with_payload && payload == PAYLOAD_BAD))
         return CLI_USAGE;
-    add_question(d, &cursor, limit < INT64_MAX ? limit + 1 : limit, with_payload, &q);
-    int code = ask(d, &q, &result);
-    if (code != CLI_OK)
-        return code;
-    int rows = PQntuples(result), n = rows > limit ? (int)limit : rows;
-    if (n > 0)
-        print_page(d, result, n, payload);
-    if (rows > n)
-        print_next(d, result, n);
-    PQclear(result);
-    return n > 0 ? CLI_OK : dlq_nothing();
+    if (rp_db_script(d->db, RP_QUERY_ONE_BY_ONE, &err) != 0)
+        return dlq_failed(d, &err);
+    return d->form == DLQ_FORM_JSON ? list_json(d, &cursor, limit)
+                                    : list_table(d, &cursor, limit, payload);
 }
 
 static int run_list(const struct cli_args *args)

@@ -27,8 +27,8 @@ struct shown {
     struct rp_registry *registry;
     struct rp_message_reader *reader;
     struct rp_db *db;
-    const PGresult *result;
-    int row;
+    const PGresult *result; /* of the one that is shown */
+    int n;                  /* so many were shown */
     enum payload_form form;
 };
 
@@ -36,10 +36,9 @@ struct shown {
 static struct rp_bytes value(const struct shown *s, const char *column)
 {
     int at = PQfnumber(s->result, column);
-    if (at < 0 || PQgetisnull(s->result, s->row, at))
+    if (at < 0 || PQgetisnull(s->result, 0, at))
         return RP_NULL_BYTES;
-    return (struct rp_bytes){PQgetvalue(s->result, s->row, at),
-                             (size_t)PQgetlength(s->result, s->row, at)};
+    return (struct rp_bytes){PQgetvalue(s->result, 0, at), (size_t)PQgetlength(s->result, 0, at)};
 }
 
 static void print_line(const char *label, struct rp_bytes text)
@@ -178,7 +177,7 @@ static void print_letter(const struct shown *s)
     print_payload(s);
     print_bytes(s, "raw: the event that cannot be decoded", "raw");
     print_bytes(s, "record: the dead letter as it came", "record");
-    story_print(s->config, s->db, s->result, s->row);
+    story_print(s->config, s->db, s->result, 0);
 }
 
 #define TIME(column) "to_char(" column ", 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'"
@@ -235,46 +234,75 @@ static int check_arguments(const struct cli_args *args)
     return CLI_OK;
 }
 
-static int ask(struct shown *s, PGresult **out)
+static int run_query(struct shown *s, struct rp_query *q, PGresult **out)
 {
     struct rp_error err;
+    int failed = rp_query_run(q, s->db, out, &err);
+    rp_query_clear(q);
+    return failed == 0 ? CLI_OK : dlq_refused(s->db, &err);
+}
+
+static int ask_which(struct shown *s, PGresult **out)
+{
     struct rp_query q = {0};
     const char *task = cli_value(s->args, "task");
-    rp_query_add(&q, "SELECT ");
-    rp_query_add(&q, s->json ? rp_archive_json : columns);
-    rp_query_add(&q, s->json ? "" : story_columns);
-    rp_query_add(&q, " FROM archive AS d WHERE ");
+    rp_query_add(&q, "SELECT d.dead_at, d.id FROM dead_letter AS d WHERE ");
     rp_query_add(&q, task != NULL ? "d.task_id = " : "d.id = ");
     rp_query_param(&q, task != NULL ? task : s->args->positional[0]);
     rp_query_add(&q, task != NULL ? "" : "::bigint");
-    rp_query_add(&q, " ORDER BY d.dead_at");
-    int failed = rp_query_run(&q, s->db, out, &err);
-    rp_query_clear(&q);
-    if (failed == 0)
-        return CLI_OK;
-    return dlq_refused(s->db, &err);
+    rp_query_add(&q, " ORDER BY d.dead_at, d.id");
+    return run_query(s, &q, out);
 }
 
-static int show(struct shown *s)
+static int ask(struct shown *s, const char *dead_at, const char *id, PGresult **out)
+{
+    struct rp_query q = {0};
+    rp_query_add(&q, "SELECT ");
+    rp_query_add(&q, s->json ? rp_archive_json : columns);
+    rp_query_add(&q, s->json ? "" : story_columns);
+    rp_query_add(&q, " FROM archive AS d WHERE d.dead_at = ");
+    rp_query_param(&q, dead_at);
+    rp_query_add(&q, "::timestamptz AND d.id = ");
+    rp_query_param(&q, id);
+    rp_query_add(&q, "::bigint");
+    return run_query(s, &q, out);
+}
+
+/* One that was deleted meanwhile is not there. */
+static int show_one(struct shown *s, const char *dead_at, const char *id)
 {
     PGresult *result;
-    int code = ask(s, &result);
+    int code = ask(s, dead_at, id, &result);
     if (code != CLI_OK)
         return code;
-    s->result = result;
-    int n = PQntuples(result);
-    for (; s->row < n; s->row++) {
-        if (s->json) {
-            dlq_print_json(stdout, result, s->row);
-            continue;
-        }
-        (void)printf("%s", s->row > 0 ? "\n" : "");
-        print_letter(s);
+    if (PQntuples(result) > 0) {
+        s->result = result;
+        if (!s->json && s->n > 0)
+            (void)putchar('\n');
+        if (s->json)
+            dlq_print_json(stdout, result, 0);
+        else
+            print_letter(s);
+        s->n++;
     }
     PQclear(result);
-    if (n == 0)
-        cli_error("there is no such dead letter");
-    return n > 0 ? CLI_OK : CLI_NOTHING;
+    return CLI_OK;
+}
+
+/* Each is asked for by itself, because all of a task together may be gigabytes. */
+static int show(struct shown *s)
+{
+    PGresult *which;
+    int code = ask_which(s, &which);
+    if (code != CLI_OK)
+        return code;
+    for (int row = 0; code == CLI_OK && row < PQntuples(which); row++)
+        code = show_one(s, PQgetvalue(which, row, 0), PQgetvalue(which, row, 1));
+    PQclear(which);
+    if (code != CLI_OK || s->n > 0)
+        return code;
+    cli_error("there is no such dead letter");
+    return CLI_NOTHING;
 }
 
 static int connect_and_show(struct shown *s)

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+import sys
 import termios
 
 import pytest
@@ -237,6 +238,46 @@ def test_a_list_fits_a_narrow_terminal(db):
         table = [line for line in text.splitlines() if not line.startswith("more: ")]
         assert heads in table[0] and max(map(len, table)) <= columns
         assert ("TASK" in table[0]) == (columns >= 120)
+
+
+@pytest.fixture(scope="module")
+def large(make):
+    """120 MB, all of one task."""
+    db = make("large")
+    db.add_letters(24, "2026-11-20 10:00:00+00")
+    db.query("update dead_letter set task_id = 't', payload = convert_to(repeat('x', 5000000), 'UTF8')")
+    return db
+
+
+# Runs a command, and says what was resident of it at most. A child of this process itself may be
+# said to have had as much as this one.
+MOST_KIB = """import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)"""
+
+
+@pytest.mark.parametrize(
+    "arguments, shown",
+    [(["list", "--payload", "auto"], "(cut; "), (["list", "--payload", "json"], "(is no JSON; "),
+     (["list", "--format", "json"], '"payload"'), (["show", "--task", "t"], "payload, 5000000 bytes")],
+)  # fmt: skip
+def test_large_payloads_are_not_all_in_memory_at_once(large, tmp_path, arguments, shown):
+    with open(tmp_path / "out", "w+") as out:
+        done = subprocess.run(
+            [sys.executable, "-c", MOST_KIB, BUILD / "bin/reprise", "dlq", *arguments, "--config", large.config],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        out.seek(0)
+        assert sum(shown in line for line in out) == 24
+    assert int(done.stderr.split()[-1]) < 150_000
+
+
+def test_pages_of_any_size_are_the_whole_list(large):
+    expected = [id for (id,) in large.query("select id from archive order by dead_at desc, id desc")]
+    assert [row["id"] for row in large.rows("list", "--limit", 7)] == expected[:7]
+    before = large.stderr.rsplit(" --before ", 1)[1].strip()
+    page = large.rows("list", "--limit", 17, "--before", before)
+    assert [row["id"] for row in page] == expected[7:] and large.stderr == ""
 
 
 def test_what_matches_nothing_says_so(db):

@@ -54,7 +54,8 @@ static void policies_are_explained_or_not(void **state)
 static void the_archive_answers_or_not(void **state)
 {
     (void)state;
-    static const struct pg_answer answers[] = {{"json", "j", "{\"a\": [1, \"\\u00e4\"]}"}, {0}};
+    static const struct pg_answer answers[] = {
+        {"json", "j|cursor|found", "{\"a\": [1, \"\\u00e4\"]}|2026-11-22T03:00Z/1|1"}, {0}};
     assert_true(starve_command("dlq count --type a --since 2h", NULL) > 100);
     assert_true(starve_command("dlq list --format json --where 'class = E'", answers) > 100);
     assert_true(starve_command("dlq stats --by type,day --format json", answers) > 100);

@@ -24,8 +24,8 @@ static void a_list_says_how_the_next_page_is_asked_for(void **state)
 {
     (void)state;
     static const struct pg_answer answers[] = {
-        {"FROM", "id|status|error|payload|cursor",
-         "1|dead|a|NULL|2026-11-21T03:00:00Z/1\n2|dead|b|NULL|2026-11-21T02:00:00Z/2"},
+        {"FROM", "id|status|error|cursor",
+         "1|dead|a|2026-11-21T03:00:00Z/1\n2|dead|b|2026-11-21T02:00:00Z/2"},
         {0}};
     char words[200], *path = strdup(getenv("REPRISE_CONFIG"));
     assert_non_null(path);
