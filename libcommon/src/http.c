@@ -13,9 +13,11 @@
 #include "log.h"
 #include "process_metrics.h"
 
-/* A slow or idle client must not keep probes out. */
-#define MAX_CONNECTIONS 64u
-#define IDLE_SECONDS    10u
+/* A slow or idle client must not keep probes out. One that sends a byte now and then is never idle,
+ * so no client has all of the connections. */
+#define MAX_CONNECTIONS    64u
+#define MAX_OF_ONE_ADDRESS 16u
+#define IDLE_SECONDS       10u
 
 struct rp_http {
     struct MHD_Daemon *daemon;
@@ -190,10 +192,11 @@ int rp_http_start(const char *address, bool fall_back, struct rp_metrics *metric
         return -1;
     }
     name_address(fd, http->address, sizeof http->address);
-    http->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL,
-                                    handle, http, MHD_OPTION_LISTEN_SOCKET, fd,
-                                    MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS,
-                                    MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_END);
+    http->daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, handle,
+                         http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                         MAX_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, MAX_OF_ONE_ADDRESS,
+                         MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_END);
     if (http->daemon == NULL) {
         (void)close(fd);
         free(http);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "http.h"
@@ -47,16 +48,26 @@ static int teardown(void **state)
     return 0;
 }
 
-static int connect_to(const struct rp_http *http)
+static int connect_from(const char *ours, const struct rp_http *http)
 {
+    const struct timeval patience = {.tv_sec = 8}; /* less than it takes to be rid of an idle one */
+    struct sockaddr_in from = {.sin_family = AF_INET};
     const char *address = rp_http_address(http);
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(strncmp(address, "127.0.0.1:", 10), 0);
     a.sin_port = htons((uint16_t)atoi(address + 10));
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(fd >= 0);
+    assert_int_equal(inet_pton(AF_INET, ours, &from.sin_addr), 1);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     return fd;
+}
+
+static int connect_to(const struct rp_http *http)
+{
+    return connect_from("127.0.0.1", http);
 }
 
 /* Sends raw bytes and returns all that comes back until the server closes. */
@@ -198,14 +209,16 @@ static void garbage_does_no_harm(void **state)
     assert_answer(get(f->http, "GET", "/healthz"), "200", "ok\n");
 }
 
-static void idle_connections_do_not_keep_a_probe_out(void **state)
+static void a_slow_client_does_not_keep_a_probe_out(void **state)
 {
     struct fixture *f = *state;
-    int fds[20];
-    for (int i = 0; i < 20; i++)
-        fds[i] = connect_to(f->http);
+    int fds[100];
+    for (int i = 0; i < 100; i++) {
+        fds[i] = connect_from("127.0.0.2", f->http);
+        (void)send(fds[i], "GET /he", 7, MSG_NOSIGNAL);
+    }
     assert_answer(get(f->http, "GET", "/healthz"), "200", "ok\n");
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 100; i++)
         (void)close(fds[i]);
 }
 
@@ -273,7 +286,7 @@ int main(void)
         HTTP_TEST(other_methods_are_refused),
         HTTP_TEST(a_connection_serves_one_request_after_another),
         HTTP_TEST(garbage_does_no_harm),
-        HTTP_TEST(idle_connections_do_not_keep_a_probe_out),
+        HTTP_TEST(a_slow_client_does_not_keep_a_probe_out),
         HTTP_TEST(a_taken_default_port_becomes_a_free_one),
         HTTP_TEST(a_taken_configured_port_is_an_error),
         HTTP_TEST(an_address_that_is_none_is_refused),
