@@ -208,6 +208,11 @@ static int change_task(struct rp_replay_maker *m, const struct rp_replay_row *ro
                        struct rp_failed_task *task, const char **refused, struct rp_error *err)
 {
     struct rp_header *headers;
+    bool own_target = m->options->target == NULL && row->edited.data == NULL;
+    /* What is in front of the NUL may be the name of another topic. */
+    if (own_target && task->target.len > 0 &&
+        memchr(task->target.data, '\0', task->target.len) != NULL)
+        return refuse(m, refused, "there is a NUL in its target");
     struct rp_message message = rp_replay_message_of(task, &m->arena);
     if (task->target.data != NULL && message.target == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a target");

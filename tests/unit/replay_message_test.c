@@ -167,6 +167,19 @@ static void another_target_must_be_allowed(void **state)
     assert_true(rp_bytes_equal(f->out.topic, rp_str("other")));
 }
 
+static void a_target_is_not_cut_at_a_nul(void **state)
+{
+    struct fixture *f = *state;
+    f->row.letter.task.target = (struct rp_bytes){"work\0x", 6};
+    assert_refused_for(f, "there is a NUL in its target");
+    f->options.to_router = true;
+    assert_refused_for(f, "there is a NUL in its target");
+    f->options.to_router = false;
+    f->options.target = strdup("other");
+    make_good(f);
+    assert_true(rp_bytes_equal(f->out.topic, rp_str("other")));
+}
+
 static void a_topic_that_is_not_there_is_refused_and_one_that_is_not_known_waited_for(void **state)
 {
     struct fixture *f = *state;
@@ -340,6 +353,7 @@ int main(void)
         TEST(a_task_goes_to_its_target_as_the_next_attempt),
         TEST(attempts_do_not_overflow),
         TEST(another_target_must_be_allowed),
+        TEST(a_target_is_not_cut_at_a_nul),
         TEST(a_topic_that_is_not_there_is_refused_and_one_that_is_not_known_waited_for),
         TEST(a_task_without_a_target_is_refused),
         TEST(headers_that_are_set_take_the_place_of_their_name),
