@@ -15,8 +15,17 @@
 #define BASE64_MIN 32
 #define HEX_MIN    8
 
+/* The end of a run of base64's characters: from byte `from` to `end`, and what is in it. The run
+ * may have many words, each of which may begin some base64. */
+struct tail {
+    size_t from, end;
+    size_t changes;
+    size_t upper, lower; /* behind the last of them; 0: none */
+};
+
 struct scan {
     const uint8_t *start, *p, *end;
+    struct tail *tail;
     char *out;
     size_t n;
     bool full;
@@ -331,26 +340,48 @@ static size_t prefixed_hex(const struct scan *s)
 /* What is known of a run of letters and digits. */
 struct run {
     size_t len, n_digits, changes;
-    bool hex, upper, lower;
+    bool hex;
 };
+
+static bool is_change(uint8_t c, uint8_t last)
+{
+    return (is_digit(c) && is_letter(last)) || (is_letter(c) && is_digit(last));
+}
 
 static void add_to_run(struct run *r, uint8_t c, uint8_t last)
 {
     r->len++;
     r->n_digits += is_digit(c);
     r->hex = r->hex && is_hex(c);
-    r->upper = r->upper || (c >= 'A' && c <= 'Z');
-    r->lower = r->lower || c >= 'a'; /* 'z' is the last that comes */
-    r->changes += (is_digit(c) && is_letter(last)) || (is_letter(c) && is_digit(last));
+    r->changes += is_change(c, last);
 }
 
+static void find_tail(const struct scan *s, struct tail *t)
+{
+    uint8_t c, last = 0;
+    t->from = t->end = (size_t)(s->p - s->start);
+    t->changes = t->upper = t->lower = 0;
+    for (; (c = at(s, t->end - t->from)) != 0 && (is_alnum(c) || strchr("+/_=", c) != NULL);
+         last = c) {
+        t->end++;
+        t->changes += is_change(c, last);
+        if (is_letter(c))
+            *(c >= 'a' ? &t->lower : &t->upper) = t->end;
+    }
+}
+
+/* What is known of a run is not counted again for each word in it, so that the time stays linear.
+ */
 static size_t base64(const struct scan *s)
 {
-    struct run r = {0};
-    uint8_t c, last = 0;
-    for (; (c = at(s, r.len)) != 0 && (is_alnum(c) || strchr("+/_=", c) != NULL); last = c)
-        add_to_run(&r, c, last);
-    return r.len >= BASE64_MIN && r.upper && r.lower && r.changes >= r.len / 8 ? r.len : 0;
+    struct tail *t = s->tail;
+    size_t p = (size_t)(s->p - s->start), len;
+    if (p >= t->end)
+        find_tail(s, t);
+    for (; t->from < p; t->from++)
+        t->changes -= is_change(s->start[t->from + 1], s->start[t->from]);
+    len = t->end - p;
+    return len >= BASE64_MIN && t->upper > p && t->lower > p && t->changes >= len / 8 ? len : 0;
 }
 
 /* A random id, and what is joined to it: 7d9f8b6c5d-x2x4z. */
@@ -469,7 +500,9 @@ static void copy_character(struct scan *s)
 size_t rp_fingerprint_mask(struct rp_bytes message, char out[RP_MASK_MAX])
 {
     const uint8_t *data = message.data == NULL ? (const uint8_t *)"" : message.data;
-    struct scan s = {.start = data, .p = data, .end = data + message.len, .out = out};
+    struct tail tail = {0};
+    struct scan s = {
+        .start = data, .p = data, .end = data + message.len, .tail = &tail, .out = out};
     while (s.p < s.end && !s.full) {
         uint8_t c = *s.p;
         bool begins_word = (is_alnum(c) || c == ':') && !is_alnum(before(&s));

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "fingerprint.h"
 #include "utf8.h"
@@ -279,6 +280,30 @@ static void whatever_comes_is_clean_text_of_bounded_length(void **state)
     assert_int_equal(rp_fingerprint_mask(RP_NULL_BYTES, out), 0);
 }
 
+static double seconds(const char *part, size_t n)
+{
+    char out[RP_MASK_MAX], *text = malloc(n);
+    size_t len = strlen(part);
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++)
+        text[i] = part[i % len];
+    clock_t begun = clock();
+    (void)rp_fingerprint_mask((struct rp_bytes){text, n}, out);
+    clock_t ended = clock();
+    free(text);
+    return (double)(ended - begun) / CLOCKS_PER_SEC;
+}
+
+static void each_byte_is_looked_at_a_few_times_at_most(void **state)
+{
+    (void)state;
+    const size_t n = (size_t)8 << 20;
+    double one_word = seconds("a", n);
+    assert_true(seconds("a+", n) < 5 * one_word);
+    assert_true(seconds("a1/", n) < 5 * one_word);
+    assert_true(seconds("1_", n) < 5 * one_word);
+}
+
 /* It is in people's databases: a change needs another RP_FINGERPRINT_VERSION. */
 static void the_fingerprint_is_stable(void **state)
 {
@@ -309,6 +334,7 @@ int main(void)
         cmocka_unit_test(errors_of_aws_are_alike),
         cmocka_unit_test(other_errors_differ),
         cmocka_unit_test(whatever_comes_is_clean_text_of_bounded_length),
+        cmocka_unit_test(each_byte_is_looked_at_a_few_times_at_most),
         cmocka_unit_test(the_fingerprint_is_stable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
