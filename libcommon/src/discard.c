@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "discard.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "audit.h"
@@ -16,25 +15,61 @@ struct run {
     const struct rp_discard *p;
     struct rp_discard_progress *progress;
     int64_t audit;
-    char at[64], id[32]; /* the last row that was looked at; "": none yet */
+    int64_t listed, done; /* rows */
 };
 
-/* The rows behind the last one, in the order in which all who change states go. */
-static void add_picked(struct run *r, struct rp_query *q)
+static int batch_size(const struct run *r)
 {
-    rp_query_add(q, "WITH picked AS (SELECT d.dead_at, d.id, d.task_type, d.reason, d.category,"
-                    " d.fingerprint FROM archive AS d WHERE ");
+    return r->p->batch > 0 ? r->p->batch : BATCH;
+}
+
+static void add_condition(struct run *r, struct rp_query *q)
+{
     rp_query_add(q, r->p->undo ? "d.state_status = 'discarded'" : "d.status = 'dead'");
     rp_query_add(q, " AND ");
     if (rp_filter_sql(r->p->filter, q, NULL) != 0)
         q->failed = true;
-    rp_query_add(q, " AND d.archived_at <= ");
-    rp_query_param(q, r->p->archived_until);
-    rp_query_add(q, "::timestamptz");
-    if (r->at[0] != '\0')
-        rp_query_add_page(q, RP_QUERY_BEHIND, r->at, r->id);
-    rp_query_add(q, " ORDER BY d.dead_at, d.id LIMIT ");
-    rp_query_param_int(q, r->p->batch > 0 ? r->p->batch : BATCH);
+}
+
+/* To find them may take long, so it is done once, and while nobody is kept out. */
+static int list(struct run *r, struct rp_error *err)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    if (rp_db_script(r->db,
+                     "DROP TABLE IF EXISTS pg_temp.picked;"
+                     "CREATE TEMP TABLE picked (n bigint PRIMARY KEY,"
+                     " dead_at timestamptz NOT NULL, id bigint NOT NULL)",
+                     err) != 0)
+        return -1;
+    rp_query_add(&q, "WITH added AS (INSERT INTO pg_temp.picked SELECT"
+                     " row_number() OVER (ORDER BY d.dead_at, d.id) - 1, d.dead_at, d.id"
+                     " FROM archive AS d WHERE ");
+    add_condition(r, &q);
+    rp_query_add(&q, " AND d.archived_at <= ");
+    rp_query_param(&q, r->p->archived_until);
+    rp_query_add(&q, "::timestamptz RETURNING 1) SELECT count(*) FROM added");
+    int failed = rp_query_run(&q, r->db, &result, err);
+    rp_query_clear(&q);
+    if (failed != 0)
+        return -1;
+    r->listed = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return rp_db_script(r->db, "ANALYZE pg_temp.picked; " RP_QUERY_ONE_BY_ONE, err);
+}
+
+/* The next rows of the list, in the order in which all who change states go; those that do not
+ * match any more stay as they are. */
+static void add_next(struct run *r, struct rp_query *q)
+{
+    rp_query_add(q, "WITH next AS (SELECT d.dead_at, d.id, d.task_type, d.reason, d.category,"
+                    " d.fingerprint FROM pg_temp.picked AS p JOIN archive AS d"
+                    " ON d.dead_at = p.dead_at AND d.id = p.id WHERE p.n >= ");
+    rp_query_param_int(q, r->done);
+    rp_query_add(q, " AND p.n < ");
+    rp_query_param_int(q, r->done + batch_size(r));
+    rp_query_add(q, " AND ");
+    add_condition(r, q);
 }
 
 /* Whoever changes a row meanwhile is waited for, and then decides: the last condition looks again.
@@ -45,43 +80,43 @@ static void add_change(struct run *r, struct rp_query *q)
     rp_query_add(q, "), changed AS (INSERT INTO dead_letter_state AS s (dead_at, id, status,"
                     " task_type, reason, category, fingerprint) SELECT dead_at, id, ");
     rp_query_param(q, to);
-    rp_query_add(q, ", task_type, reason, category, fingerprint FROM picked ORDER BY dead_at, id"
+    rp_query_add(q, ", task_type, reason, category, fingerprint FROM next ORDER BY dead_at, id"
                     " ON CONFLICT (dead_at, id) DO UPDATE SET status = excluded.status,"
                     " status_at = excluded.status_at WHERE s.status = ");
     rp_query_param(q, from);
-    rp_query_add(q, " RETURNING 1) SELECT (SELECT count(*) FROM changed), dead_at, id FROM picked"
-                    " ORDER BY dead_at DESC, id DESC LIMIT 1");
+    rp_query_add(q, " RETURNING 1) SELECT count(*) FROM changed");
 }
 
-static int change(struct run *r, PGresult **out, struct rp_error *err)
+static int change(struct run *r, int64_t *changed, struct rp_error *err)
 {
     struct rp_query q = {0};
-    add_picked(r, &q);
+    PGresult *result;
+    add_next(r, &q);
     add_change(r, &q);
-    int failed = rp_query_run(&q, r->db, out, err);
+    int failed = rp_query_run(&q, r->db, &result, err);
     rp_query_clear(&q);
-    return failed;
+    if (failed != 0)
+        return -1;
+    *changed = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return 0;
 }
 
-/* `*changed` -1: there was nothing left. */
+/* However long the list took, a batch is short: who wants to delete waits for it. */
 static int batch(struct run *r, int64_t *changed, struct rp_error *err)
 {
-    PGresult *result;
-    if (rp_db_script(r->db, "BEGIN; SELECT dead_letter_keep()", err) != 0 ||
-        change(r, &result, err) != 0)
+    if (rp_db_script(r->db,
+                     "BEGIN; SET LOCAL lock_timeout = '30s'; SET LOCAL statement_timeout = '55s';"
+                     " SELECT dead_letter_keep()",
+                     err) != 0 ||
+        change(r, changed, err) != 0)
         return -1;
-    *changed = PQntuples(result) == 0 ? -1 : strtoll(PQgetvalue(result, 0, 0), NULL, 10);
     RP_CRASH_POINT(discard_changed);
-    int failed = *changed > 0 ? rp_audit_add(r->db, r->audit, *changed, err) : 0;
-    if (failed == 0)
-        failed = rp_db_script(r->db, "COMMIT", err);
-    if (failed == 0 && *changed >= 0) {
-        (void)snprintf(r->at, sizeof r->at, "%s", PQgetvalue(result, 0, 1));
-        (void)snprintf(r->id, sizeof r->id, "%s", PQgetvalue(result, 0, 2));
-    }
-    PQclear(result);
+    if ((*changed > 0 && rp_audit_add(r->db, r->audit, *changed, err) != 0) ||
+        rp_db_script(r->db, "COMMIT", err) != 0)
+        return -1;
     RP_CRASH_POINT(discard_committed);
-    return failed;
+    return 0;
 }
 
 static int batch_patiently(struct run *r, int64_t *changed, struct rp_error *err)
@@ -112,17 +147,17 @@ int rp_discard_run(struct rp_db *db, const struct rp_discard *p, struct rp_disca
                                    .reason = p->reason,
                                    .filter = p->filter_text};
     *out = (struct rp_discard_progress){0};
-    if (rp_db_script(db, RP_QUERY_ONE_BY_ONE, err) != 0 ||
-        rp_audit_begin(db, &audit, &r.audit, err) != 0)
+    if (list(&r, err) != 0 || rp_audit_begin(db, &audit, &r.audit, err) != 0)
         return -1;
     while (go_on(&r)) {
         int64_t changed;
+        if (r.done >= r.listed)
+            return rp_audit_finish(db, r.audit, err);
         if (batch_patiently(&r, &changed, err) != 0) {
             rp_audit_fail(db, r.audit, err->text);
             return -1;
         }
-        if (changed < 0)
-            return rp_audit_finish(db, r.audit, err);
+        r.done += batch_size(&r);
         out->changed += changed;
     }
     return 0;

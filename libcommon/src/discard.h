@@ -5,9 +5,10 @@
 #include "filter.h"
 
 /* Sets dead letters aside that nobody wants to replay, or takes that back: status `dead` becomes
- * `discarded`, or the other way round; of any other status nothing changes. It goes in small
- * batches, each with its part of the audit in one transaction, so that it may be stopped or killed
- * at any moment, run again for the rest, and run twice at once. */
+ * `discarded`, or the other way round; of any other status nothing changes. First all of them are
+ * listed, which may take as long as the connection's timeouts allow one statement to. Then it goes
+ * in small batches, each with its part of the audit in one transaction, so that it may be stopped
+ * or killed at any moment, run again for the rest, and run twice at once. */
 
 struct rp_discard_progress {
     int64_t changed;

@@ -229,15 +229,15 @@ static int discard(void)
 static void a_discard_ends_where_it_is_refused(void **state)
 {
     (void)state;
-    static const struct pg_answer none[] = {{"WITH picked", "n|dead_at|id", ""}, {0}};
-    assert_int_equal(refuse_each(discard, none, "42501"), 6);
-    assert_int_equal(refuse_each(discard, none, ""), 6);
-    pg_begin(none);
+    assert_int_equal(refuse_each(discard, NULL, "42501"), 9);
+    assert_int_equal(refuse_each(discard, NULL, ""), 9);
+    pg_begin(NULL);
     open_db();
-    pg_fail_at(3, 1, "40P01");
+    pg_fail_at(6, 1, "40P01"); /* the batch */
     assert_int_equal(discard(), 0);
+    assert_int_equal(discarded.changed, 1);
     assert_int_equal(pg_statements("ROLLBACK"), 1);
-    assert_int_equal(pg_statements("UPDATE audit"), 1);
+    assert_int_equal(pg_statements("UPDATE audit"), 2);
     rp_db_close(db);
 }
 

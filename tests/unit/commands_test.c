@@ -49,10 +49,9 @@ static void a_list_says_how_the_next_page_is_asked_for(void **state)
 /* Each of a command's statements fails in turn, and then the connection is lost at each. */
 static void assert_database_matters(const char *words)
 {
-    static const struct pg_answer answers[] = {{"WITH picked", "n|dead_at|id", ""}, {0}};
     for (int n = 1, failed = 1; failed; n++)
         for (int lost = 0; lost < 2; lost++) {
-            pg_begin(answers);
+            pg_begin(NULL);
             pg_fail_at(n, 1, lost ? "" : "42P01");
             int code = run(words);
             failed = pg_failed();
@@ -87,6 +86,26 @@ static void a_database_that_refuses_ends_a_command(void **state)
     };
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         assert_database_matters(commands[i]);
+}
+
+/* Who wants to delete waits for a batch, and for nothing else. */
+static void a_discard_looks_as_long_as_it_takes_and_keeps_nobody_waiting(void **state)
+{
+    (void)state;
+    for (int n = 1, failed = 1; failed; n++) {
+        pg_begin(NULL);
+        pg_fail_at(n, 1, "57014");
+        (void)run("dlq discard --class a --reason x --yes");
+        failed = pg_failed();
+        if (pg_statements("SET statement_timeout = 0") == 0 ||
+            pg_statements("SET lock_timeout = 1800000") == 0)
+            assert_int_equal(pg_statements("WITH added"), 0);
+        if (pg_statements("WITH added") == 0)
+            assert_int_equal(pg_statements("BEGIN"), 0);
+        assert_int_equal(pg_statements("BEGIN"), pg_statements("BEGIN; SET LOCAL lock_timeout"));
+    }
+    assert_int_equal(pg_statements("WITH added"), 1);
+    assert_int_equal(pg_statements("BEGIN; SET LOCAL lock_timeout"), 1);
 }
 
 static void what_is_not_there_is_said(void **state)
@@ -299,6 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_says_how_the_next_page_is_asked_for),
         cmocka_unit_test(a_database_that_refuses_ends_a_command),
+        cmocka_unit_test(a_discard_looks_as_long_as_it_takes_and_keeps_nobody_waiting),
         cmocka_unit_test(what_is_not_there_is_said),
         cmocka_unit_test(why_a_replay_does_not_do_what_is_wished_is_said),
         cmocka_unit_test(a_replay_handed_to_the_archiver_is_left_to_it),
