@@ -65,10 +65,11 @@ static int make_tiers(struct rp_doc *doc, struct rp_config *c)
     return 0;
 }
 
-static bool names_tier(const struct rp_config *c, const char *text)
+/* Whether it is one of the first `n`. */
+static bool is_among(const struct rp_strings *lengths, size_t n, const char *text)
 {
-    for (size_t i = 0; i < c->tier_lengths.n; i++)
-        if (strcmp(c->tier_lengths.items[i], text) == 0)
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(lengths->items[i], text) == 0)
             return true;
     return false;
 }
@@ -83,8 +84,10 @@ static int make_retired(struct rp_doc *doc, struct rp_config *c)
         struct rp_tier *t = &c->tiers[c->n_tiers + i];
         (void)rp_parse_duration(lengths->items[i], &t->length_ms);
         t->reach_ms = 2 * t->length_ms;
-        if (names_tier(c, lengths->items[i]))
+        if (is_among(&c->tier_lengths, c->tier_lengths.n, lengths->items[i]))
             rp_doc_fault(doc, nth(doc, node, i, lengths), "%s is among tiers", lengths->items[i]);
+        if (is_among(lengths, i, lengths->items[i]))
+            rp_doc_fault(doc, nth(doc, node, i, lengths), "%s is there twice", lengths->items[i]);
         if (name_topic(c, "retry-", lengths->items[i], &t->topic) != 0)
             return -1;
         c->n_retired++;

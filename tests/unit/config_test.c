@@ -79,6 +79,8 @@ static void a_retired_tier_is_read_and_not_sent_to(void **state)
     rp_config_free(c);
     assert_faults("tiers: [1s, 60s]\ntiers_retired: [10s, 60s]\n",
                   "2: tiers_retired: 60s is among tiers\n");
+    assert_faults("tiers: [1s, 60s]\ntiers_retired: [5s, 1m,\n  5s]\n",
+                  "3: tiers_retired: 5s is there twice\n");
 }
 
 static void types_may_be_kept_for_less(void **state)
