@@ -32,19 +32,36 @@ static int damaged(const struct rp_lines *l, const char *why, struct rp_error *e
     return rp_fail(err, RP_E_DECODE, RP_POISON, "%s: %s", l->path, why);
 }
 
+static const uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
+
+static bool begins(const struct rp_lines *l, const uint8_t *with, size_t n)
+{
+    return memcmp(l->in, with, l->len < n ? l->len : n) == 0;
+}
+
+/* Whether the next byte makes a difference to what kind of file it is. */
+static bool is_open(const struct rp_lines *l)
+{
+    return l->kind == UNKNOWN && ((l->len < sizeof gzip && begins(l, gzip, sizeof gzip)) ||
+                                  (l->len < sizeof zstd && begins(l, zstd, sizeof zstd)));
+}
+
+/* A pipe may give its bytes one by one. */
 static int fill(struct rp_lines *l, struct rp_error *err)
 {
-    if (l->at < l->len || l->end)
+    if (l->at < l->len)
         return 0;
-    ssize_t n;
-    do
-        n = read(l->fd, l->in, ROOM);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return rp_fail(err, RP_E_IO, RP_RETRIABLE, "cannot read %s: %s", l->path, strerror(errno));
-    l->at = 0;
-    l->len = (size_t)n;
-    l->end = n == 0;
+    l->at = l->len = 0;
+    while (!l->end && (l->len == 0 || is_open(l))) {
+        ssize_t n = read(l->fd, l->in + l->len, ROOM - l->len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return rp_fail(err, RP_E_IO, RP_RETRIABLE, "cannot read %s: %s", l->path,
+                           strerror(errno));
+        l->len += (size_t)n;
+        l->end = n == 0;
+    }
     return 0;
 }
 
@@ -55,14 +72,13 @@ static int no_memory(struct rp_error *err)
 
 static int begin(struct rp_lines *l, struct rp_error *err)
 {
-    static const uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
     l->kind = PLAIN;
-    if (l->len >= sizeof gzip && memcmp(l->in, gzip, sizeof gzip) == 0) {
+    if (l->len >= sizeof gzip && begins(l, gzip, sizeof gzip)) {
         l->kind = GZIP;
         l->gzip_begun = inflateInit2(&l->gzip, GZIP_BITS) == Z_OK;
         return l->gzip_begun ? 0 : no_memory(err);
     }
-    if (l->len < sizeof zstd || memcmp(l->in, zstd, sizeof zstd) != 0)
+    if (l->len < sizeof zstd || !begins(l, zstd, sizeof zstd))
         return 0;
     l->kind = ZSTD;
     l->zstd = ZSTD_createDCtx();

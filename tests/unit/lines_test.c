@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -190,6 +191,32 @@ static void a_file_may_have_a_byte_or_none(void **state)
     }
 }
 
+/* Opens stdin as a pipe of these bytes, each of which is read by itself. Returns what it was. */
+static int open_stdin(const void *bytes, size_t n, struct rp_lines **out)
+{
+    struct rp_error err;
+    int fds[2], before = dup(STDIN_FILENO);
+    assert_int_equal(pipe2(fds, O_DIRECT), 0);
+    assert_true(fcntl(fds[1], F_SETPIPE_SZ, 1 << 18) > 0); /* a page for each byte */
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(write(fds[1], (const uint8_t *)bytes + i, 1), 1);
+    assert_int_equal(close(fds[1]), 0);
+    assert_int_equal(dup2(fds[0], STDIN_FILENO), STDIN_FILENO);
+    assert_int_equal(close(fds[0]), 0);
+    assert_int_equal(rp_lines_open("-", out, &err), 0);
+    return before;
+}
+
+static void close_stdin(int before)
+{
+    char c;
+    assert_int_equal(read(STDIN_FILENO, &c, 1), 0); /* it is still open */
+    if (before >= 0) {
+        assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
+        assert_int_equal(close(before), 0);
+    }
+}
+
 static void a_dash_is_stdin(void **state)
 {
     (void)state;
@@ -197,20 +224,32 @@ static void a_dash_is_stdin(void **state)
     struct rp_error err;
     struct rp_bytes line;
     bool more;
-    int fds[2], before = dup(STDIN_FILENO);
-    assert_int_equal(pipe(fds), 0);
-    assert_int_equal(write(fds[1], "\x1f\x8b", 2), 2);
-    assert_int_equal(close(fds[1]), 0);
-    assert_int_equal(dup2(fds[0], STDIN_FILENO), STDIN_FILENO);
-    assert_int_equal(rp_lines_open("-", &l, &err), 0);
+    int before = open_stdin("\x1f\x8b", 2, &l);
     assert_int_equal(rp_lines_next(l, &line, &more, &err), -1);
     assert_string_equal(err.text, "stdin: ends too early");
     rp_lines_close(l);
-    assert_int_equal(read(STDIN_FILENO, fds, 1), 0); /* it is still open */
-    assert_int_equal(close(fds[0]), 0);
-    if (before >= 0) {
-        assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
-        assert_int_equal(close(before), 0);
+    close_stdin(before);
+}
+
+static void a_pipe_may_give_its_bytes_one_by_one(void **state)
+{
+    (void)state;
+    static const char plain[] = "\x28\xb5";
+    const size_t lengths[] = {2, gzip("ab", 2, packed), zstd("ab", 2, packed + 500)};
+    const void *const bytes[] = {plain, packed, packed + 500};
+    for (size_t i = 0; i < 3; i++) {
+        struct rp_lines *l;
+        struct rp_error err;
+        struct rp_bytes line;
+        bool more;
+        int before = open_stdin(bytes[i], lengths[i], &l);
+        if (rp_lines_next(l, &line, &more, &err) != 0)
+            fail_msg("%s", err.text);
+        assert_true(rp_bytes_equal(line, rp_str(i == 0 ? plain : "ab")));
+        assert_int_equal(rp_lines_next(l, &line, &more, &err), 0);
+        assert_false(more);
+        rp_lines_close(l);
+        close_stdin(before);
     }
 }
 
@@ -270,6 +309,7 @@ int main(void)
         cmocka_unit_test(the_last_line_may_lack_its_end),
         cmocka_unit_test(a_file_may_have_a_byte_or_none),
         cmocka_unit_test(a_dash_is_stdin),
+        cmocka_unit_test(a_pipe_may_give_its_bytes_one_by_one),
         cmocka_unit_test(what_cannot_be_read_says_why),
         cmocka_unit_test(want_of_memory_is_no_damage),
     };
