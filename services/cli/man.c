@@ -220,8 +220,9 @@ void man_config(FILE *out)
     (void)fputs(".SH DESCRIPTION\n", out);
     roff_text(out,
               "One YAML file for all services and the command line. A key that is not known, or a"
-              " value that is not expected, stops the start, with file and line. ${NAME} stands"
-              " for an environment variable.\n\n`reprise policy check FILE` finds every fault.");
+              " value that is not expected, stops the start, with file and line. In a value,"
+              " ${env:NAME} stands for an environment variable, and ${file:PATH} for what is in a"
+              " file.\n\n`reprise policy check FILE` finds every fault.");
     (void)fputs(".SH PARAMETERS\n", out);
     put_params(out, rp_config_params, "");
     put_see_also(out, "\\fBreprise\\fR(1)");

@@ -32,6 +32,11 @@ def commands():
     return [line.strip().split("  ")[0].strip() for line in lines.splitlines()]
 
 
+def test_the_page_of_the_configuration_says_what_stands_for_something_else(pages):
+    text = plain(next(page for page in pages if page.name == "reprise.yaml.5"))
+    assert "${env:NAME}" in text and "${file:PATH}" in text and "${NAME}" not in text
+
+
 def test_there_is_a_page_for_each_group_and_command(pages):
     names = {page.name for page in pages}
     for command in commands():
