@@ -256,9 +256,8 @@ int replay_settle_here(const struct rp_config *config, const char *job)
     struct watch w = {.per_s = -1};
     bool ran = run(config, job, true, &w, &result, &err) == 0;
     if (ran && result.end == RP_REPLAY_LET_GO) {
-        cli_error("it is wished, and cannot be done now: %s\n"
-                  "An archiver does it, or the same command again.",
-                  err.text);
+        cli_error("it is wished, and cannot be done now: %s", err.text);
+        cli_error("an archiver does it, or the same command again");
         return CLI_PARTLY;
     }
     if (ran && result.end != RP_REPLAY_FAILED)

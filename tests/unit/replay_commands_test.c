@@ -198,7 +198,8 @@ static void what_is_wished_of_a_replay_that_nobody_runs_is_done_or_said(void **s
     (void)rp_fail(&played.err, RP_E_TIMEOUT, RP_RETRIABLE, "no answer");
     assert_int_equal(run("replay pause j", unrun), CLI_PARTLY);
     assert_printed("waiting: the brokers are");
-    assert_printed("it is wished, and cannot be done now: no answer");
+    assert_printed("it is wished, and cannot be done now: no answer\n"
+                   "reprise: an archiver does it, or the same command again\n");
     played.n_told = 0;
     played.result.end = RP_REPLAY_FAILED;
     assert_int_equal(run("replay cancel j", unrun), CLI_FAILED);
