@@ -32,10 +32,15 @@ static int migrate(const struct cli_args *args, struct rp_db *db)
 {
     (void)args;
     struct rp_error err;
-    int n = 0;
+    int n = 0, version;
     if (rp_db_set_timeout(db, TIMEOUT_MS, &err) != 0 || rp_migrate(db, print_done, &n, &err) != 0 ||
-        add_days(db, &err) != 0)
+        add_days(db, &err) != 0 || rp_migration_version(db, &version, &err) != 0)
         return database_failed(&err);
+    if (version > rp_n_migrations) {
+        (void)printf("the schema is at version %d; this program is older and knows %d\n", version,
+                     rp_n_migrations);
+        return CLI_OK;
+    }
     (void)printf("the schema is at version %d%s\n", rp_n_migrations,
                  n == 0 ? " already; nothing to do" : "");
     return CLI_OK;

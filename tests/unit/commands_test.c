@@ -208,6 +208,26 @@ static void a_check_says_what_is_missing(void **state)
     }
 }
 
+static void a_migration_says_which_version_there_is(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *version, *says;
+    } cases[] = {
+        {"2", "the schema is at version 2 already; nothing to do\n"},
+        {"9", "the schema is at version 9; this program is older and knows 2\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct pg_answer answers[] = {{"to_regclass('schema_migration')", "n", "1"},
+                                            {"max(version)", "n", cases[i].version},
+                                            {"server_encoding", "e", "UTF8"},
+                                            {0}};
+        pg_begin(answers);
+        assert_int_equal(run("db migrate"), CLI_OK);
+        assert_string_equal(printed, cases[i].says);
+    }
+}
+
 #define GROUPS "SELECT lpad(to_hex(g.fingerprint)"
 #define GROUP_COLUMNS                                                                              \
     "group|count|dead|replaying|replayed|discarded|came_back|first|last|trend|type|class|sample|"  \
@@ -324,6 +344,7 @@ int main(void)
         cmocka_unit_test(a_replay_handed_to_the_archiver_is_left_to_it),
         cmocka_unit_test(what_could_not_be_decoded_is_shown_as_it_is),
         cmocka_unit_test(a_check_says_what_is_missing),
+        cmocka_unit_test(a_migration_says_which_version_there_is),
         cmocka_unit_test(a_group_says_what_became_of_it),
         cmocka_unit_test(a_terminal_gets_colours_and_a_pager),
         cmocka_unit_test(a_tail_goes_on_until_it_is_stopped),
