@@ -211,7 +211,7 @@ static int export_by(struct run *r, write_fn *write, struct rp_error *err)
     if (rp_export_open(r->p->export_path, &file, err) != 0)
         return -1;
     int failed = write(r, file, &last, err);
-    if (failed == 0)
+    if (failed == 0 && r->progress->exported > 0)
         failed = rp_export_commit(file, err);
     RP_CRASH_POINT(export_named);
     PQclear(last);
@@ -294,7 +294,7 @@ static int delete_listed(struct run *r, struct rp_error *err)
 static void forget_export(struct run *r)
 {
     const char *path = r->p->export_path;
-    if (path != NULL && strcmp(path, "-") != 0 && r->progress->done == 0 && rp_db_alive(r->db))
+    if (path != NULL && r->progress->done == 0 && rp_db_alive(r->db))
         (void)unlink(path);
 }
 

@@ -38,8 +38,9 @@ struct rp_purge {
 RP_NODISCARD int rp_purge_run(struct rp_db *db, const struct rp_purge *p,
                               struct rp_purge_progress *out, struct rp_error *err);
 
-/* The export alone, of all that matches, oldest first; `matched` and `done` stay 0. Reads on and
- * on, so that what comes or changes meanwhile may be in it or not. */
+/* The export alone, of all that matches, oldest first; `matched` and `done` stay 0. Where nothing
+ * does, there is no file. Reads on and on, so that what comes or changes meanwhile may be in it or
+ * not. */
 RP_NODISCARD int rp_purge_export(struct rp_db *db, const struct rp_purge *p,
                                  struct rp_purge_progress *out, struct rp_error *err);
 

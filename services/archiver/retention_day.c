@@ -64,10 +64,8 @@ static int export(struct day *d, struct rp_error *err)
     rp_query_clear(&where);
     d->exported = progress.exported;
     RP_CRASH_POINT(day_exported);
-    if (failed == 0 && d->exported == 0) { /* nobody wants to know */
-        forget_export(d);
+    if (failed == 0 && d->exported == 0) /* and then there is no file */
         d->path[0] = '\0';
-    }
     return failed;
 }
 

@@ -54,7 +54,8 @@ const struct cli_command cmd_dlq_export = {
     .about =
         "All that is known of each, one a line, the oldest first; `dlq import` reads it back.\n"
         "A FILE that ends in .gz or .zst is compressed; without FILE it is stdout. FILE is\n"
-        "there whole or not at all, and one that is there already is left as it is.",
+        "there whole or not at all, and not where nothing matches; one that is there already\n"
+        "is left as it is.",
     .options = options,
     .run = run,
 };

@@ -233,13 +233,16 @@ def test_what_is_exported_comes_back_exactly(make, tmp_path, suffix):
     other.assert_counted()
 
 
-def test_export_takes_a_filter_and_writes_to_stdout(make):
+def test_export_takes_a_filter_and_writes_to_stdout(make, tmp_path):
     db = make("stdout", 600)
     lines = db.run("export", "--type", "type-1").splitlines()
     assert sorted(json.loads(line)["id"] for line in lines) == db.ids("--type", "type-1")
     times = [json.loads(line)["dead_at"] for line in lines]
     assert times == sorted(times)
     assert db.run("export", "--type", "nobody", code=4) == ""
+    for _ in range(2):
+        db.run("export", tmp_path / "none.gz", "--type", "nobody", code=4)
+    assert list(tmp_path.glob("none*")) == []
 
 
 def test_lines_that_are_refused_leave_no_days(make, tmp_path):

@@ -158,15 +158,20 @@ def test_an_export_of_large_ones_takes_no_more_memory(new_keeper, by_type):
 
 def test_a_day_is_exported_before_it_is_dropped(new_keeper):
     keeper = new_keeper()
-    day = keeper.add(40, 3000)
+    day, empty = keeper.add(40, 3000), TODAY - datetime.timedelta(days=39)
+    keeper.query("select dead_letter_add_day(%s::date)", empty)
     keeper.add(5, 10)
-    keeper.start()
-    wait_for(lambda: keeper.rows() == 10, "the old day to go")
+    service = keeper.start()
+    dropped = "select detail from audit where action = 'drop-day' order by detail->>'day'"
+    wait_for(lambda: len(keeper.query(dropped)) == 2, "the old days to go")
+    assert keeper.rows() == 10
     (name, rows), = keeper.exported().items()  # fmt: skip
     assert name == f"dead-letters-{day}.jsonl.zst"
     assert len({row["id"] for row in rows}) == len(rows) == 3000
-    ((detail,),) = keeper.query("select detail from audit where action = 'drop-day'")
-    assert detail == {"day": str(day), "rows": 3000, "export": str(keeper.folder / name)}
+    assert keeper.query(dropped) == [
+        ({"day": str(day), "rows": 3000, "export": str(keeper.folder / name)},), ({"day": str(empty), "rows": 0},)
+    ]  # fmt: skip
+    assert "export-left" not in service.log.read_text()
     keeper.db.assert_counted()
 
 
