@@ -70,7 +70,7 @@ const char *cli_value(const struct cli_args *args, const char *option)
     return args->values[i];
 }
 
-static bool is_repeatable(const struct cli_option *o)
+bool cli_is_repeatable(const struct cli_option *o)
 {
     size_t n = o->value == NULL ? 0 : strlen(o->value);
     return n > 3 && strcmp(o->value + n - 3, "...") == 0;
@@ -79,7 +79,7 @@ static bool is_repeatable(const struct cli_option *o)
 const char *cli_value_at(const struct cli_args *args, const char *option, size_t n)
 {
     size_t i = find_option(args->command, option, strlen(option));
-    assert(i < CLI_MAX_OPTIONS && is_repeatable(&args->command->options[i]));
+    assert(i < CLI_MAX_OPTIONS && cli_is_repeatable(&args->command->options[i]));
     for (size_t g = 0; g < args->n_given; g++)
         if (args->given[g].option == i && n-- == 0)
             return args->given[g].value;
@@ -122,7 +122,7 @@ static int parse_option(struct cli_args *args, const char *word, struct words *w
     size_t i = find_option(args->command, word + 2, n);
     if (i == CLI_MAX_OPTIONS)
         return unknown_option(args->command, word);
-    bool repeatable = is_repeatable(&args->command->options[i]);
+    bool repeatable = cli_is_repeatable(&args->command->options[i]);
     if (args->values[i] != NULL && !repeatable) {
         cli_error("option '--%s' is given twice", args->command->options[i].name);
         return CLI_USAGE;
@@ -157,11 +157,6 @@ static int check_arguments(const struct cli_args *args)
 {
     const struct cli_command *c = args->command;
     size_t most = count_words(c->positional, false);
-    for (size_t i = 0; c->options != NULL && c->options[i].name != NULL; i++)
-        if (c->options[i].required && args->values[i] == NULL) {
-            cli_error("option '--%s' is required", c->options[i].name);
-            return CLI_USAGE;
-        }
     if (args->n_positional < count_words(c->positional, true)) {
         cli_error("%s is missing", c->positional);
         return CLI_USAGE;

@@ -28,8 +28,8 @@ struct cli_option {
     const char *name;  /* without the dashes: "success" */
     const char *value; /* the placeholder: "P"; "P...": any number of them; NULL: a switch */
     const char *help;
-    bool required;
 };
+bool cli_is_repeatable(const struct cli_option *option);
 
 #define CLI_MAX_OPTIONS 56
 

@@ -370,8 +370,8 @@ static int run_check(const struct cli_args *args)
 }
 
 static const struct cli_option apply_options[] = {
-    {"alter", NULL, "also change the settings of existing topics that break a promise", false},
-    {NULL, NULL, NULL, false},
+    {"alter", NULL, "also change the settings of existing topics that break a promise"},
+    {NULL, NULL, NULL},
 };
 
 const struct cli_command cmd_topics_apply = {

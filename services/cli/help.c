@@ -41,8 +41,7 @@ static void print_options(FILE *out, const struct cli_option *options)
     }
     for (const struct cli_option *o = options; o != NULL && o->name != NULL; o++) {
         (void)option_text(o, left, sizeof left);
-        (void)fprintf(out, "      %-*s %s%s\n", width, left, o->help,
-                      o->required ? " (required)" : "");
+        (void)fprintf(out, "      %-*s %s\n", width, left, o->help);
     }
 }
 

@@ -69,7 +69,7 @@ static void put_options(FILE *out, const struct cli_option *options)
         (void)snprintf(name, sizeof name, "--%s", o->name);
         roff_item(out, name, o->value);
         roff_words(out, o->help);
-        (void)fprintf(out, "%s\n", o->required ? " (required)" : "");
+        (void)fputc('\n', out);
     }
 }
 

@@ -49,12 +49,11 @@ void shell_words_print(FILE *out, const struct cli_args *args, const char *witho
     print_config(out, args->config_file);
     for (size_t i = 0; c->options[i].name != NULL; i++) {
         const struct cli_option *o = &c->options[i];
-        size_t n = o->value == NULL ? 0 : strlen(o->value);
-        bool many = n > 3 && strcmp(o->value + n - 3, "...") == 0;
+        bool many = cli_is_repeatable(o);
         const char *value = many ? NULL : args->values[i];
         if (value != NULL && strcmp(o->name, without) != 0)
             print_option(out, o, value);
-        for (n = 0; many && (value = cli_value_at(args, o->name, n)) != NULL; n++)
+        for (size_t n = 0; many && (value = cli_value_at(args, o->name, n)) != NULL; n++)
             print_option(out, o, value);
     }
     for (size_t i = 0; i < args->n_positional; i++)
