@@ -7,6 +7,7 @@
 #include "archive_json.h"
 #include "audit.h"
 #include "crash_point.h"
+#include "query.h"
 
 /* A batch has so many lines at most, and ends with the one that makes it this large. */
 #define BATCH       500
@@ -26,21 +27,6 @@ struct run {
 static const char *line(const struct run *r, int i)
 {
     return (const char *)r->text.data + r->begins[i];
-}
-
-/* Appends a line as one more element of an array's text. */
-static int append_element(struct rp_buf *array, const char *text, struct rp_error *err)
-{
-    if (rp_buf_append(array, array->len == 0 ? "{\"" : ",\"", 2, err) != 0)
-        return -1;
-    for (size_t n; *text != '\0'; text += n) {
-        n = strcspn(text, "\"\\");
-        if (n > 0 ? rp_buf_append(array, text, n, err) != 0
-                  : rp_buf_append(array, (char[]){'\\', *text}, 2, err) != 0)
-            return -1;
-        n = n > 0 ? n : 1;
-    }
-    return rp_buf_append(array, "\"", 1, err);
 }
 
 /* Makes sure of the days, in the transaction of the lines: what is refused leaves no day. */
@@ -91,7 +77,7 @@ static int insert_lines(struct run *r, int from, int n, struct rp_error *err)
     struct rp_buf array = {0};
     int failed = 0;
     for (int i = from; failed == 0 && i < from + n; i++)
-        failed = append_element(&array, line(r, i), err);
+        failed = rp_query_append_element(&array, rp_str(line(r, i)), err);
     if (failed == 0)
         failed = rp_buf_append(&array, "}", 2, err); /* with its terminator */
     if (failed == 0)

@@ -77,19 +77,6 @@ static void append_value(struct rp_query *q, struct rp_buf *b, const struct rp_f
         append(q, b, text, strlen(text));
 }
 
-/* One more element of an array's text. */
-static void append_element(struct rp_query *q, struct rp_buf *array, struct rp_bytes text)
-{
-    const char *p = text.data;
-    append(q, array, array->len == 0 ? "{\"" : ",\"", 2);
-    for (size_t i = 0; i < text.len; i++) {
-        if (p[i] == '"' || p[i] == '\\')
-            append(q, array, "\\", 1);
-        append(q, array, p + i, 1);
-    }
-    append(q, array, "\"", 1);
-}
-
 /* Makes the text a parameter, and empties it. */
 static void add_param(struct rp_query *q, struct rp_buf *text)
 {
@@ -132,7 +119,8 @@ static void add_many(struct rp_query *q, const struct rp_filter_node *term, enum
         n++;
         only.len = 0;
         append_value(q, &only, term, &term->values[i]);
-        append_element(q, &array, rp_buf_bytes(&only));
+        if (rp_query_append_element(&array, rp_buf_bytes(&only), NULL) != 0)
+            q->failed = true;
     }
     if (n > 0) {
         add_column(q, term, first);

@@ -45,6 +45,22 @@ void rp_query_param_int(struct rp_query *q, int64_t value)
     rp_query_param(q, rp_format_int(value, text));
 }
 
+int rp_query_append_element(struct rp_buf *array, struct rp_bytes text, struct rp_error *err)
+{
+    const char *p = text.data;
+    if (rp_buf_append(array, array->len == 0 ? "{\"" : ",\"", 2, err) != 0)
+        return -1;
+    for (size_t i = 0, n; i < text.len; i += n) {
+        bool escaped = p[i] == '"' || p[i] == '\\';
+        for (n = 1; i + n < text.len && p[i + n] != '"' && p[i + n] != '\\';)
+            n++;
+        if ((escaped && rp_buf_append(array, "\\", 1, err) != 0) ||
+            rp_buf_append(array, p + i, n, err) != 0)
+            return -1;
+    }
+    return rp_buf_append(array, "\"", 1, err);
+}
+
 /* Rows are not compared with a partition's bounds, a column is. */
 void rp_query_add_page(struct rp_query *q, enum rp_query_side side, const char *dead_at,
                        const char *id)

@@ -20,6 +20,10 @@ void rp_query_add(struct rp_query *q, const char *sql);
 void rp_query_param(struct rp_query *q, const char *value);
 void rp_query_param_int(struct rp_query *q, int64_t value);
 
+/* Appends one more element to an array's text, which as a parameter wants a "}" behind the last. */
+RP_NODISCARD int rp_query_append_element(struct rp_buf *array, struct rp_bytes text,
+                                         struct rp_error *err);
+
 /* Appends " AND ..." for the rows AS d that come before or behind one, in the order of (dead_at,
  * id). */
 enum rp_query_side { RP_QUERY_BEFORE, RP_QUERY_BEHIND };
