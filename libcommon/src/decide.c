@@ -154,11 +154,9 @@ static void say_who_decided(const struct rp_policy *policy, const struct rp_cate
     *put(put(at, ", category "), category->name) = '\0';
 }
 
-void rp_decide(const struct rp_policies *p, const struct rp_policy *policy,
-               const struct rp_category *category, const struct rp_failure *failure,
-               struct rp_rng *rng, struct rp_decision *out)
+void rp_decide(const struct rp_policy *policy, const struct rp_category *category,
+               const struct rp_failure *failure, struct rp_rng *rng, struct rp_decision *out)
 {
-    (void)p;
     struct rp_plan plan;
     *out = (struct rp_decision){.verdict = RP_RETRY};
     rp_policy_plan(policy, category, failure->task, &plan);

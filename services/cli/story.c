@@ -168,7 +168,7 @@ static void decide_again(const struct story *s, const struct rp_failed_task *tas
     struct rp_decision decision;
     struct rp_rng rng;
     rp_rng_init(&rng, 1);
-    rp_decide(p, policy, category, &failure, &rng, &decision);
+    rp_decide(policy, category, &failure, &rng, &decision);
     const char *was = text(s, "category");
     if (was != NULL && strcmp(was, category->name) != 0)
         print_words("", "the error is of category %s today, and was %s", category->name, was);

@@ -277,7 +277,7 @@ static int decide(struct route_context *c, const struct route_record *r, struct 
     event->policy = rp_policies_match(c->policies, event->task.task_type);
     if (r->lesson != NULL && r->lesson->level > RP_LESSON_NONE)
         return bury_task(c, r, event, r->lesson->reason, r->lesson->refusal, out, err);
-    rp_decide(c->policies, event->policy, event->category, &event->failure, &c->rng, decision);
+    rp_decide(event->policy, event->category, &event->failure, &c->rng, decision);
     out->why = decision->why;
     switch (decision->verdict) {
     case RP_RETRY:

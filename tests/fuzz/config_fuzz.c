@@ -29,7 +29,7 @@ static void decide(const struct rp_config *config, struct rp_bytes bytes)
     struct rp_decision d;
     rp_rng_init(&rng, 1);
     for (; failure.attempt > 0; failure.attempt = failure.attempt == 1 ? 0 : 1) {
-        rp_decide(config->policies, policy, category, &failure, &rng, &d);
+        rp_decide(policy, category, &failure, &rng, &d);
         if (d.verdict == RP_RETRY && (d.delay_ms < 0 || d.due_ms < failure.now_ms))
             abort();
     }

@@ -64,7 +64,7 @@ static struct rp_decision decide(struct given g)
     struct rp_rng rng;
     struct rp_decision d;
     rp_rng_init(&rng, 5);
-    rp_decide(config->policies, rp_policies_match(config->policies, rp_str(g.type)),
+    rp_decide(rp_policies_match(config->policies, rp_str(g.type)),
               rp_classify(config->policies, &task), &failure, &rng, &d);
     return d;
 }

@@ -64,8 +64,7 @@ struct rp_decision {
 
 /* Decides what becomes of a failed execution. Pure but for `rng`: thread-safe when each thread has
  * its own. */
-void rp_decide(const struct rp_policies *p, const struct rp_policy *policy,
-               const struct rp_category *category, const struct rp_failure *failure,
-               struct rp_rng *rng, struct rp_decision *out);
+void rp_decide(const struct rp_policy *policy, const struct rp_category *category,
+               const struct rp_failure *failure, struct rp_rng *rng, struct rp_decision *out);
 
 #endif
