@@ -4,9 +4,6 @@
 #include "dlq_act.h"
 #include "progress.h"
 
-/* Of the statement that looks for them, through all of the archive. */
-#define TIMEOUT_MS INT64_C(3600000)
-
 static bool show_progress(void *opaque, const struct rp_discard_progress *progress)
 {
     return progress_show(opaque, progress->changed);
@@ -26,9 +23,7 @@ static int change(struct dlq *d, const struct dlq_act *a, bool undo)
                                        .go_on = show_progress,
                                        .opaque = &shown};
     progress_begin(&shown, undo ? "restored" : "discarded", a->count);
-    int failed = dlq_no_hurry(d, TIMEOUT_MS, &err);
-    if (failed == 0)
-        failed = rp_discard_run(d->db, &discard, &progress, &err);
+    int failed = rp_discard_run(d->db, &discard, &progress, &err);
     progress_end(&shown);
     return dlq_act_end(d, a, undo ? "restored" : "discarded", progress.changed, failed, &err);
 }

@@ -6,8 +6,6 @@
 #include "progress.h"
 #include "purge.h"
 
-#define TIMEOUT_MS INT64_C(3600000)
-
 static bool show_progress(void *opaque, const struct rp_purge_progress *progress)
 {
     struct progress *p = opaque;
@@ -27,7 +25,7 @@ static int export(struct dlq *d)
     char count[RP_UNIT_TEXT];
     dlq_add_filter(d, &where);
     progress_begin(&shown, "exported", 0);
-    int failed = dlq_no_hurry(d, TIMEOUT_MS, &err);
+    int failed = dlq_no_hurry(d, &err);
     if (failed == 0)
         failed = rp_purge_export(d->db, &all, &progress, &err);
     progress_end(&shown);

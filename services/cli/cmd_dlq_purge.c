@@ -6,9 +6,6 @@
 #include "progress.h"
 #include "purge.h"
 
-/* A statement of a purge or an export may look through all of the archive. */
-#define TIMEOUT_MS INT64_C(3600000)
-
 struct shown {
     struct progress exported, deleted;
 };
@@ -41,9 +38,7 @@ static int delete_them(struct dlq *d, const struct dlq_act *a)
     rp_query_add(&where, "::timestamptz");
     progress_begin(&shown.exported, "exported", a->count);
     progress_begin(&shown.deleted, "deleted", a->count);
-    int failed = dlq_no_hurry(d, TIMEOUT_MS, &err);
-    if (failed == 0)
-        failed = rp_purge_run(d->db, &purge, &progress, &err);
+    int failed = rp_purge_run(d->db, &purge, &progress, &err);
     progress_end(&shown.deleted);
     rp_query_clear(&where);
     return dlq_act_end(d, a, "deleted", progress.deleted, failed, &err);

@@ -35,8 +35,8 @@ void dlq_add_filter(struct dlq *d, struct rp_query *q);
 /* Appends rp_filter_count_sql's subquery. */
 void dlq_add_counts(struct dlq *d, struct rp_query *q);
 
-/* How long a statement may take from now on; nothing ends it before. */
-RP_NODISCARD int dlq_no_hurry(struct dlq *d, int64_t timeout_ms, struct rp_error *err);
+/* From now on a statement may look through all of the archive. */
+RP_NODISCARD int dlq_no_hurry(struct dlq *d, struct rp_error *err);
 
 /* Prints an error of the database's; returns its exit code. */
 int dlq_failed(struct dlq *d, const struct rp_error *err);

@@ -97,9 +97,9 @@ static void a_discard_looks_as_long_as_it_takes_and_keeps_nobody_waiting(void **
         pg_fail_at(n, 1, "57014");
         (void)run("dlq discard --class a --reason x --yes");
         failed = pg_failed();
-        if (pg_statements("SET statement_timeout = 0") == 0 ||
+        if (pg_statements("SET statement_timeout = '59min'") == 0 ||
             pg_statements("SET lock_timeout = 1800000") == 0)
-            assert_int_equal(pg_statements("WITH added"), 0);
+            assert_int_equal(pg_statements("HAVING sum(g.n) > 0") + pg_statements("WITH added"), 0);
         if (pg_statements("WITH added") == 0)
             assert_int_equal(pg_statements("BEGIN"), 0);
         assert_int_equal(pg_statements("BEGIN"), pg_statements("BEGIN; SET LOCAL lock_timeout"));
