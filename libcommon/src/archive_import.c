@@ -29,12 +29,14 @@ static const char *line(const struct run *r, int i)
     return (const char *)r->text.data + r->begins[i];
 }
 
-/* Makes sure of the days, in the transaction of the lines: what is refused leaves no day. */
+/* Makes sure of the days, in the transaction of the lines: what is refused leaves no day. Who lists
+ * dead letters goes on by their times, of which ISO 8601 has those of these years. */
 static const char prepare_days[] =
     "SELECT dead_letter_add_day(day) FROM (SELECT DISTINCT"
     " ((line::jsonb->>'dead_at')::timestamptz AT TIME ZONE 'UTC')::date AS day"
     " FROM unnest($1::text[]) AS l (line)) AS days"
-    " WHERE day IS NOT NULL AND day NOT IN (SELECT d.day FROM dead_letter_day AS d)";
+    " WHERE day BETWEEN '0001-01-01' AND '9999-12-31'"
+    " AND day NOT IN (SELECT d.day FROM dead_letter_day AS d)";
 
 /* The archiver gives out no id that comes with the lines. The sequence goes on while this looks at
  * it, but never by so much. */

@@ -248,10 +248,11 @@ def test_export_takes_a_filter_and_writes_to_stdout(make, tmp_path):
 def test_lines_that_are_refused_leave_no_days(make, tmp_path):
     db = make("junk")
     path = tmp_path / "junk.jsonl"
-    path.write_text("".join(json.dumps({"id": n, "dead_at": f"20{n}-01-01T00:00:00Z"}) + "\n" for n in range(10, 30)))
+    path.write_text("".join(json.dumps({"id": n, "dead_at": f"20{n}-01-01T00:00:00Z"}) + "\n" for n in range(10, 30))
+                    + json.dumps({"id": 30, "dead_at": "10000-01-01T00:00:00Z"}) + "\n")
     days = "select count(*) from dead_letter_day"
     before = db.query(days)
-    assert "20 lines cannot be imported" in db.run("import", path, code=5)
+    assert "21 lines cannot be imported" in db.run("import", path, code=5)
     assert db.query(days) == before
 
 
