@@ -81,7 +81,7 @@ static int64_t response_bytes(const char *text)
     struct rp_error err;
     struct rp_config *config = load_good(text);
     rd_kafka_conf_t *conf = rp_kafka_conf(config, RP_KAFKA_CONSUMER, &err);
-    rd_kafka_t *consumer;
+    rd_kafka_t *consumer = NULL;
     rp_config_free(config);
     if (conf == NULL || rp_kafka_new(RD_KAFKA_CONSUMER, conf, &consumer, &err) != 0)
         fail_msg("%s", err.text);
