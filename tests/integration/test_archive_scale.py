@@ -167,10 +167,13 @@ def rows_read(asked):
 HOUR = ["--since", "2026-11-17T05:00Z", "--until", "2026-11-17T06:00Z"]
 
 
-@pytest.mark.parametrize("command", [["export"], ["discard", "--reason", "a test", "--yes"]])
-def test_what_goes_through_many_rows_reads_each_but_once(million, command):
-    """The hour has some 6,000 dead letters, in many batches."""
-    assert rows_read(ask(million, *command, *HOUR)[1]) < 60_000
+@pytest.mark.parametrize(
+    "command, listing", [(["export"], 0), (["discard", "--reason", "a test", "--yes"], ROWS // 5)]
+)
+def test_what_goes_through_many_rows_reads_each_but_once(million, command, listing):
+    """The hour has some 6,000 dead letters, in many batches. Before its first one, a discard lists
+    them, for which PostgreSQL may read the table of states, once."""
+    assert rows_read(ask(million, *command, *HOUR)[1]) < 60_000 + listing
 
 
 def test_an_import_looks_for_its_own_rows_alone(postgres, tmp_path_factory, tmp_path):
