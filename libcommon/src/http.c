@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +24,8 @@
 
 struct rp_http {
     struct MHD_Daemon *daemon;
+    pthread_t thread;
+    int stop_fd; /* eventfd */
     struct rp_metrics *metrics;
     rp_http_ready_fn *ready;
     void *opaque;
@@ -177,6 +182,54 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *c, const char *u
     return respond_text(c, MHD_HTTP_NOT_FOUND, "there are /healthz, /readyz and /metrics\n");
 }
 
+/* Not a thread of libmicrohttpd: one that answers a malformed request while another stops the
+ * daemon reads through a null pointer (0.9.75). */
+static void *serve(void *opaque)
+{
+    struct rp_http *http = opaque;
+    struct pollfd fds[] = {
+        {.fd = http->stop_fd, .events = POLLIN},
+        {.fd = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
+         .events = POLLIN},
+    };
+    while (fds[0].revents == 0) {
+        unsigned long long idle_ms;
+        int timeout = MHD_get_timeout(http->daemon, &idle_ms) == MHD_YES ? (int)idle_ms : -1;
+        if (poll(fds, 2, timeout) >= 0 && fds[0].revents == 0)
+            (void)MHD_run(http->daemon);
+    }
+    return NULL;
+}
+
+static int start_daemon(struct rp_http *http, int listener)
+{
+    http->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL, 0, NULL, NULL, handle, http, MHD_OPTION_LISTEN_SOCKET, listener,
+        MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        MAX_OF_ONE_ADDRESS, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_END);
+    if (http->daemon == NULL) {
+        (void)close(listener);
+        return -1;
+    }
+    if (pthread_create(&http->thread, NULL, serve, http) == 0)
+        return 0;
+    MHD_stop_daemon(http->daemon);
+    return -1;
+}
+
+static int start(struct rp_http *http, int listener)
+{
+    http->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (http->stop_fd < 0) {
+        (void)close(listener);
+        return -1;
+    }
+    if (start_daemon(http, listener) == 0)
+        return 0;
+    (void)close(http->stop_fd);
+    return -1;
+}
+
 int rp_http_start(const char *address, bool fall_back, struct rp_metrics *metrics,
                   rp_http_ready_fn *ready, void *opaque, struct rp_http **out, struct rp_error *err)
 {
@@ -192,13 +245,7 @@ int rp_http_start(const char *address, bool fall_back, struct rp_metrics *metric
         return -1;
     }
     name_address(fd, http->address, sizeof http->address);
-    http->daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, handle,
-                         http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                         MAX_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, MAX_OF_ONE_ADDRESS,
-                         MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_END);
-    if (http->daemon == NULL) {
-        (void)close(fd);
+    if (start(http, fd) != 0) {
         free(http);
         return rp_fail(err, RP_E_IO, RP_FATAL, "cannot start the probes' HTTP server");
     }
@@ -216,6 +263,9 @@ void rp_http_stop(struct rp_http *http)
 {
     if (http == NULL)
         return;
+    (void)eventfd_write(http->stop_fd, 1);
+    (void)pthread_join(http->thread, NULL);
     MHD_stop_daemon(http->daemon);
+    (void)close(http->stop_fd);
     free(http);
 }

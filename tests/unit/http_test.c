@@ -209,6 +209,22 @@ static void garbage_does_no_harm(void **state)
     assert_answer(get(f->http, "GET", "/healthz"), "200", "ok\n");
 }
 
+static void garbage_does_no_harm_to_a_server_that_stops(void **state)
+{
+    struct fixture *f = *state;
+    static char garbage[60000];
+    memset(garbage, 'A', sizeof garbage);
+    for (int i = 0; i < 1000; i++) {
+        struct rp_http *http;
+        struct rp_error err;
+        assert_int_equal(rp_http_start("127.0.0.1:0", false, f->metrics, is_ready, f, &http, &err),
+                         0);
+        send_and_leave(http, garbage, sizeof garbage);
+        (void)usleep((useconds_t)(i % 100));
+        rp_http_stop(http);
+    }
+}
+
 static void a_slow_client_does_not_keep_a_probe_out(void **state)
 {
     struct fixture *f = *state;
@@ -286,6 +302,7 @@ int main(void)
         HTTP_TEST(other_methods_are_refused),
         HTTP_TEST(a_connection_serves_one_request_after_another),
         HTTP_TEST(garbage_does_no_harm),
+        HTTP_TEST(garbage_does_no_harm_to_a_server_that_stops),
         HTTP_TEST(a_slow_client_does_not_keep_a_probe_out),
         HTTP_TEST(a_taken_default_port_becomes_a_free_one),
         HTTP_TEST(a_taken_configured_port_is_an_error),
