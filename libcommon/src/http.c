@@ -21,6 +21,9 @@
 #define MAX_CONNECTIONS    64u
 #define MAX_OF_ONE_ADDRESS 16u
 #define IDLE_SECONDS       10u
+/* libmicrohttpd leaves its listener alone while it has no room, and says nothing when it has again.
+ */
+#define NEXT_LOOK_MS 100
 
 struct rp_http {
     struct MHD_Daemon *daemon;
@@ -193,9 +196,10 @@ static void *serve(void *opaque)
          .events = POLLIN},
     };
     while (fds[0].revents == 0) {
-        unsigned long long idle_ms;
-        int timeout = MHD_get_timeout(http->daemon, &idle_ms) == MHD_YES ? (int)idle_ms : -1;
-        if (poll(fds, 2, timeout) >= 0 && fds[0].revents == 0)
+        unsigned long long ms;
+        if (MHD_get_timeout(http->daemon, &ms) != MHD_YES || ms > NEXT_LOOK_MS)
+            ms = NEXT_LOOK_MS;
+        if (poll(fds, 2, (int)ms) >= 0 && fds[0].revents == 0)
             (void)MHD_run(http->daemon);
     }
     return NULL;

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,14 @@ struct fixture {
     struct rp_metrics *metrics;
     struct rp_http *http;
     bool ready;
+    sem_t *hold; /* NULL, or what is waited for before it is said */
 };
 
 static bool is_ready(void *opaque, char *why, size_t why_size)
 {
     const struct fixture *f = opaque;
+    while (f->hold != NULL && sem_wait(f->hold) != 0) {
+    }
     if (!f->ready)
         (void)snprintf(why, why_size, "worker 2 waits for its partitions");
     return f->ready;
@@ -238,6 +242,31 @@ static void a_slow_client_does_not_keep_a_probe_out(void **state)
         (void)close(fds[i]);
 }
 
+static void a_server_that_was_full_serves_again(void **state)
+{
+    struct fixture *f = *state;
+    static const char ask[] = "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
+    int fds[64];
+    sem_t hold;
+    assert_int_equal(sem_init(&hold, 0, 0), 0);
+    f->hold = &hold;
+    for (int i = 0; i < 64; i++) {
+        char ours[16];
+        (void)snprintf(ours, sizeof ours, "127.0.0.%d", 2 + i / 16);
+        fds[i] = connect_from(ours, f->http);
+    }
+    (void)usleep(50000);
+    assert_int_equal(send(fds[0], ask, sizeof ask - 1, MSG_NOSIGNAL), (ssize_t)sizeof ask - 1);
+    (void)usleep(50000);
+    for (int i = 0; i < 64; i++)
+        (void)close(fds[i]);
+    assert_int_equal(sem_post(&hold), 0);
+    (void)usleep(50000);
+    f->hold = NULL;
+    assert_answer(get(f->http, "GET", "/healthz"), "200", "ok\n");
+    (void)sem_destroy(&hold);
+}
+
 static void a_taken_default_port_becomes_a_free_one(void **state)
 {
     struct fixture *f = *state;
@@ -304,6 +333,7 @@ int main(void)
         HTTP_TEST(garbage_does_no_harm),
         HTTP_TEST(garbage_does_no_harm_to_a_server_that_stops),
         HTTP_TEST(a_slow_client_does_not_keep_a_probe_out),
+        HTTP_TEST(a_server_that_was_full_serves_again),
         HTTP_TEST(a_taken_default_port_becomes_a_free_one),
         HTTP_TEST(a_taken_configured_port_is_an_error),
         HTTP_TEST(an_address_that_is_none_is_refused),
