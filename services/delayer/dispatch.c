@@ -56,6 +56,16 @@ static bool is_exactly_once(const struct dispatch *d)
     return d->config->guarantee == RP_EXACTLY_ONCE;
 }
 
+/* What the batches before settled need not come again. */
+static void commit_settled(struct dispatch *d)
+{
+    struct rp_error err;
+    rd_kafka_topic_partition_list_t *states = lanes_states(d->lanes, true);
+    if (states->cnt > 0 && rp_consumer_commit(d->consumer, states, false, &err) != 0)
+        rp_log(RP_LOG_WARN, "offset-commit-failed", rp_f_str("error", err.text));
+    rd_kafka_topic_partition_list_destroy(states);
+}
+
 static void fail_batch(struct dispatch *d, bool unknown, const struct rp_error *err)
 {
     delayer_metrics_failed(&d->metrics);
@@ -68,6 +78,8 @@ static void fail_batch(struct dispatch *d, bool unknown, const struct rp_error *
     /* As another owner would: drops what is held, and begins with what is committed. A new producer
      * comes first, since that ends whatever is still under way. */
     rp_outbox_open(&d->outbox);
+    if (!is_exactly_once(d))
+        commit_settled(d);
     lanes_let_go(d->lanes);
 }
 

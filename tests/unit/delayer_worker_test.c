@@ -18,6 +18,7 @@
 
 #define TOPIC    "retry-1s"
 #define RECORDS  10
+#define BATCH    "4"
 #define PATIENCE 3 /* failures that are too many */
 #define ASK_MS   5000
 
@@ -40,6 +41,7 @@ bool __wrap_trimmer_is_due(struct trimmer *t);
 static atomic_bool stop;
 static size_t settled;
 static enum { READABLE, TO_BREAK, BROKEN } spot; /* where what is held is kept */
+static size_t before_it;                         /* so many records were settled */
 static uint64_t broken;
 static int failures;
 static int steps_left; /* once all is settled */
@@ -73,7 +75,7 @@ int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
 int __wrap_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *out,
                     struct rp_error *err)
 {
-    if (spot == TO_BREAK) {
+    if (spot == TO_BREAK && settled >= before_it) {
         spot = BROKEN;
         broken = handle;
     }
@@ -131,7 +133,7 @@ static int run(const char *guarantee)
     char text[300];
     (void)snprintf(text, sizeof text,
                    "kafka: {bootstrap.servers: \"%s\"}\ntargets: {allow: [x]}\ntiers: [1s]\n"
-                   "guarantee: %s\n",
+                   "delayer: {batch: " BATCH "}\nguarantee: %s\n",
                    rd_kafka_mock_cluster_bootstraps(mock.cluster), guarantee);
     struct rp_config *config = load_good(text);
     struct rp_worker w = {.config = config,
@@ -152,6 +154,7 @@ static void check_what_cannot_be_read_back(const char *guarantee)
     assert_int_equal(run(guarantee), 0);
     assert_int_equal(settled, RECORDS);
     assert_int_equal(failures, 1);
+    before_it = 0;
 }
 
 /* It is in the log, too. */
@@ -164,6 +167,13 @@ static void what_cannot_be_read_back_is_read_again_from_the_log(void **state)
 static void so_it_is_at_least_once(void **state)
 {
     (void)state;
+    check_what_cannot_be_read_back("at-least-once");
+}
+
+static void what_was_settled_before_does_not_come_again(void **state)
+{
+    (void)state;
+    before_it = 1;
     check_what_cannot_be_read_back("at-least-once");
 }
 
@@ -194,6 +204,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(what_cannot_be_read_back_is_read_again_from_the_log),
         TEST(so_it_is_at_least_once),
+        TEST(what_was_settled_before_does_not_come_again),
         TEST(a_commit_that_fails_is_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
