@@ -290,14 +290,24 @@ static int decide(struct route_context *c, const struct route_record *r, struct 
     return bury_task(c, r, event, (enum rp_reason)decision->reason, out->why, out, err);
 }
 
+/* Without transactions what was decided at first may be out, in spite of it, unless the brokers
+ * refused that. */
+static bool is_the_only_answer(const struct route_context *c, const struct route_record *r)
+{
+    return c->config->guarantee == RP_EXACTLY_ONCE ||
+           (r->lesson != NULL && r->lesson->level != RP_LESSON_NONE);
+}
+
 /* A task that became a dead letter does not run again, whatever was decided at first. */
 static void tell_guard(struct route_context *c, const struct route_record *r,
                        const struct route *out)
 {
-    if (c->guard != NULL && out->kind == ROUTE_DEAD)
-        guard_runs_no_more(c->guard);
-    else if (c->guard != NULL)
+    if (c->guard == NULL)
+        return;
+    if (out->kind != ROUTE_DEAD)
         guard_runs_again(c->guard, r->now_ms + out->left_ms);
+    else if (is_the_only_answer(c, r))
+        guard_runs_no_more(c->guard);
 }
 
 void route_recall(struct route_context *c, const struct route_record *r)
