@@ -1,20 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bury.h"
 
+#include <stdio.h>
+
 #define SHRUNK_MAX 1024u /* bytes of a text that is kept */
 
-static void shrink_letter(struct rp_dead_letter *letter)
+static void cut(struct rp_bytes *text)
+{
+    if (text->len > SHRUNK_MAX)
+        text->len = SHRUNK_MAX;
+}
+
+/* What a replay can do without. */
+static void shorten(struct rp_dead_letter *letter)
 {
     struct rp_failed_task *t = &letter->task;
-    struct rp_bytes *texts[] = {
-        &t->task_id,     &t->task_type,     &t->target,         &t->key,
-        &t->error_class, &t->error_message, &t->error_category, &t->source,
-        &letter->raw,    &letter->detail,   &letter->category,  &letter->policy};
+    struct rp_bytes *texts[] = {&t->error_class, &t->error_message, &t->error_category, &t->source,
+                                &letter->detail, &letter->category, &letter->policy};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i]->len > SHRUNK_MAX)
-            texts[i]->len = SHRUNK_MAX;
+        cut(texts[i]);
+    t->n_causes = 0;
+}
+
+/* What it was is in `was`: without its payload a task must not be replayed, whatever stopped it. */
+static void strip(struct rp_dead_letter *letter, char *was, size_t size)
+{
+    struct rp_failed_task *t = &letter->task;
+    struct rp_bytes *ids[] = {&t->task_id, &t->task_type, &t->target, &t->key, &letter->raw};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        cut(ids[i]);
     t->payload = RP_NULL_BYTES;
-    t->n_headers = t->n_causes = 0;
+    t->n_headers = 0;
+    if (!letter->has_task || letter->reason == RP_OVERSIZED)
+        return;
+    (void)snprintf(was, size, "%s, and too large for a dead letter: %.*s",
+                   rp_reason_name(letter->reason), (int)letter->detail.len,
+                   (const char *)letter->detail.data);
+    letter->detail = rp_str(was);
+    letter->reason = RP_OVERSIZED;
 }
 
 static int make(const struct rp_config *config, const struct rp_dead_letter *letter,
@@ -36,14 +59,23 @@ int rp_bury(const struct rp_config *config, struct rp_targets *targets,
             struct rp_dead_letter *letter, struct rp_bytes key, bool shrink, struct rp_buf *buf,
             struct rp_outgoing *out, struct rp_error *err)
 {
+    struct rp_dead_letter less = *letter;
+    char was[SHRUNK_MAX + 64];
     if (!shrink) {
         if (make(config, letter, key, buf, out, err) != 0)
             return -1;
         if (rp_targets_fits(targets, out))
             return 0;
     }
-    shrink_letter(letter);
-    if (key.len > SHRUNK_MAX)
-        key.len = SHRUNK_MAX;
-    return make(config, letter, key, buf, out, err);
+    cut(&key);
+    shorten(&less);
+    if (!shrink) {
+        if (make(config, &less, key, buf, out, err) != 0)
+            return -1;
+        if (rp_targets_fits(targets, out))
+            return 0;
+    }
+    strip(&less, was, sizeof was);
+    letter->reason = less.reason;
+    return make(config, &less, key, buf, out, err);
 }

@@ -48,12 +48,13 @@ static int bury(struct settle_context *c, const struct settle_record *r,
         letter.task = *task;
         letter.category = rp_str(rp_classify(c->policies, task)->name);
     }
-    out->kind = SETTLE_DEAD;
-    out->reason = reason;
-    out->why = detail;
     bool shrink = r->lesson != NULL && r->lesson->level == RP_LESSON_SHRINK;
-    return rp_bury(c->config, c->targets, &letter, r->parcel.key, shrink, &c->letter, &out->out,
-                   err);
+    int failed =
+        rp_bury(c->config, c->targets, &letter, r->parcel.key, shrink, &c->letter, &out->out, err);
+    out->kind = SETTLE_DEAD;
+    out->reason = letter.reason;
+    out->why = detail;
+    return failed;
 }
 
 /* What the router wrote, completed by the event where somebody else wrote the record. */

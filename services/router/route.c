@@ -32,11 +32,12 @@ static int bury(struct route_context *c, const struct route_record *r,
     letter->topic = rp_str(r->topic);
     letter->partition = r->partition;
     letter->offset = r->offset;
+    bool shrink = r->lesson != NULL && r->lesson->level == RP_LESSON_SHRINK;
+    int failed = rp_bury(c->config, c->targets, letter, r->key, shrink, &c->letter, &out->out, err);
     out->kind = ROUTE_DEAD;
     out->reason = letter->reason;
     out->why = detail;
-    bool shrink = r->lesson != NULL && r->lesson->level == RP_LESSON_SHRINK;
-    return rp_bury(c->config, c->targets, letter, r->key, shrink, &c->letter, &out->out, err);
+    return failed;
 }
 
 int route_undecodable(struct route_context *c, const struct route_record *r, const char *why,

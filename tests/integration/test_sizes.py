@@ -185,4 +185,16 @@ def test_a_dead_letter_too_large_leaves_its_bytes_behind(new_pipeline, pipeline)
     assert own.producer.flush(30) == 0
     row = own.dead_letter(reason="UNDECODABLE")
     assert bytes(row["raw"]) == b"\xff" * 1024
+
+    wordy, bulky = new_task(None), new_task(None, payload=bytes(2 * LIMIT))
+    wordy["error"]["message"] = "m" * 2 * LIMIT
+    send(own, [wordy, bulky])
+    row = own.dead_letter(task_id=wordy["task_id"])
+    assert row["reason"] == "NO_TARGET" and row["payload"] == b"x"
+    row = dead(own, bulky)
+    assert row["detail"].startswith("NO_TARGET, ") and row["payload"] is None
+    # It does not go out as a task without a payload.
+    replay = ("dlq", "replay", "--send-to", own.create_target("t"), "--yes", "--reason", "a test")
+    said = own.cli(*replay, "--task", bulky["task_id"], code=1)
+    assert "its payload was too large to be kept" in said
     assert failed_batches(own) == 0

@@ -11,7 +11,7 @@
 #include "codec_fixture.h"
 #include "config_fixture.h"
 
-static bool fits; /* whether the dead-letter topic takes the first record */
+static size_t takes; /* which record the dead-letter topic is the first to take, 1 the first */
 static size_t asked;
 
 bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
@@ -20,8 +20,7 @@ bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
 {
     (void)t;
     assert_bytes_equal(record->topic, rp_str("dead-letter"));
-    asked++;
-    return fits;
+    return ++asked >= takes;
 }
 
 static char text[5000];
@@ -65,6 +64,21 @@ static void is_whole(const struct rp_dead_letter *was, const struct rp_dead_lett
     assert_bytes_equal(record->key, was->task.key);
 }
 
+/* Nothing is gone that a replay needs. */
+static void is_shortened(const struct rp_dead_letter *was, const struct rp_dead_letter *is,
+                         const struct rp_outgoing *record)
+{
+    struct rp_failed_task task = was->task;
+    assert_true(is->task.error_message.len < 2000 && is->task.error_category.len < 2000);
+    assert_true(is->category.len < 2000 && is->policy.len < 2000 && is->detail.len < 2000);
+    task.error_message = is->task.error_message;
+    task.error_category = is->task.error_category;
+    task.n_causes = 0;
+    assert_task_equal(&task, &is->task);
+    assert_int_equal(is->reason, was->reason);
+    assert_true(record->key.len < 2000);
+}
+
 static void is_shrunk(const struct rp_dead_letter *was, const struct rp_dead_letter *is,
                       const struct rp_outgoing *record)
 {
@@ -75,6 +89,9 @@ static void is_shrunk(const struct rp_dead_letter *was, const struct rp_dead_let
     assert_memory_equal(is->task.error_message.data, text, is->task.error_message.len);
     assert_true(is->task.error_category.len < 2000);
     assert_true(is->category.len < 2000 && is->policy.len < 2000 && is->detail.len < 2000);
+    assert_int_equal(is->reason, RP_OVERSIZED);
+    assert_int_equal(
+        strncmp(is->detail.data, "NO_TARGET, and too large for a dead letter: mmm", 47), 0);
     assert_bytes_equal(is->task.task_id, was->task.task_id);
     assert_bytes_equal(is->topic, was->topic); /* where the original is */
     assert_int_equal(is->offset, was->offset);
@@ -84,23 +101,32 @@ static void is_shrunk(const struct rp_dead_letter *was, const struct rp_dead_let
 static void what_fits_is_kept_whole(void **state)
 {
     (void)state;
-    fits = true;
+    takes = 1;
     bury(false, rp_str("k"), is_whole);
     assert_int_equal(asked, 1);
+}
+
+static void what_only_describes_is_cut_first(void **state)
+{
+    (void)state;
+    takes = 2;
+    bury(false, rp_str("k"), is_shortened);
+    bury(false, RP_NULL_BYTES, is_shortened);
+    assert_int_equal(asked, 2);
 }
 
 static void what_does_not_fit_leaves_its_bulk_behind(void **state)
 {
     (void)state;
-    fits = false;
+    takes = 3;
     bury(false, rp_str("k"), is_shrunk);
-    assert_int_equal(asked, 1);
+    assert_int_equal(asked, 2);
 }
 
 static void what_the_brokers_refused_is_not_tried_whole(void **state)
 {
     (void)state;
-    fits = true;
+    takes = 1;
     bury(true, RP_NULL_BYTES, is_shrunk);
     bury(true, (struct rp_bytes){text, sizeof text}, is_shrunk);
     assert_int_equal(asked, 0);
@@ -110,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_fits_is_kept_whole),
+        cmocka_unit_test(what_only_describes_is_cut_first),
         cmocka_unit_test(what_does_not_fit_leaves_its_bulk_behind),
         cmocka_unit_test(what_the_brokers_refused_is_not_tried_whole),
     };
