@@ -125,11 +125,13 @@ static const struct rp_param router[] = {
     LINGER(router, "20ms", "; where a task in it is due soon, 5 ms at most."),
     {.key = "clock_skew", .type = RP_P_DURATION, RP_FIELD(rp_config, clock_skew_ms), .min = 0,
      .max = HOUR, .def = "5s",
-     .about = "A failed_at further in the future than this counts as the event's append time."},
+     .about = "A failed_at further in the future than this counts as the event's append time. By so "
+              "much the brokers' clock may be off before a failure whose time is in whole seconds "
+              "is taken for a repeat."},
     {.key = "loop_guard", .type = RP_P_INT, RP_FIELD(rp_config, loop_guard), .min = 0,
      .max = 10000000, .def = "100000",
-     .about = "Recent tasks that a worker remembers, to notice a handler that does not count its "
-              "attempts; 0: off."},
+     .about = "Recent tasks that a worker remembers, to notice repeated events and a handler that does "
+              "not count its attempts; 0: off."},
     END,
 };
 

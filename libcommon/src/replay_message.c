@@ -98,8 +98,8 @@ static int shown(struct rp_bytes topic)
     return (int)(topic.len > RP_MAX_TOPIC_NAME ? RP_MAX_TOPIC_NAME : topic.len);
 }
 
-/* A target that is named must be allowed, or be the one that the policy names; what nobody names,
- * the policy does. As the router has it. */
+/* A target that is named must be allowed, or be the one that the policy names (the archive does not
+ * tell which of the two named it); what nobody names, the policy does. */
 static int judge(struct rp_replay_maker *m, struct rp_bytes task_type, struct rp_bytes *target,
                  const char **refused, struct rp_error *err)
 {
