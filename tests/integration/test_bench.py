@@ -55,5 +55,5 @@ def test_the_page_is_computed_from_the_figures():
     figures = [{"name": name, "ours": 50_000} for name, _ in million.MEASURED.values()]
     filled = million.page(figures, "a test")
     assert "?" not in filled
-    assert "| `router_workers` | `ceil(tasks / (router_rate * use))` | 34 |" in filled
+    assert "| `router_workers` | `ceil(tasks / (router_worker * use))` | 34 |" in filled
     assert (BENCH / "MILLION.md").read_text().startswith(filled.splitlines()[0])
