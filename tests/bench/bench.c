@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "clock.h"
 
@@ -70,13 +73,10 @@ static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *o
     bench_check_code(message->err, "delivery");
 }
 
-rd_kafka_t *bench_producer(char **argv, rd_kafka_conf_t *conf, const char *id,
-                           const char *linger_ms)
+rd_kafka_t *bench_producer(char **argv, const char *id, const char *linger_ms)
 {
-    if (conf == NULL) {
-        conf = rd_kafka_conf_new();
-        rd_kafka_conf_set_dr_msg_cb(conf, delivered);
-    }
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     bool transactional = bench_number(argv, "transactional", "1") != 0;
     const char *settings[] = {"enable.idempotence",
                               "true",
@@ -124,6 +124,39 @@ rd_kafka_t *bench_member(char **argv)
     bench_check_code(rd_kafka_subscribe(rk, topics), "subscribe");
     rd_kafka_topic_partition_list_destroy(topics);
     return rk;
+}
+
+int64_t bench_due_ms(const rd_kafka_message_t *m)
+{
+    rd_kafka_headers_t *headers;
+    const void *due;
+    size_t size;
+    char text[24];
+    bench_check_code(rd_kafka_message_headers(m, &headers), "headers");
+    bench_check_code(rd_kafka_header_get_last(headers, RP_HDR_DUE, &due, &size), "due");
+    (void)snprintf(text, sizeof text, "%.*s", (int)size, (const char *)due);
+    return strtoll(text, NULL, 10);
+}
+
+void *bench_map(const char *path, size_t size)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    void *found = fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (found == MAP_FAILED)
+        bench_die(path, "cannot be mapped");
+    (void)close(fd);
+    return found;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void bench_sort(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, by_size);
 }
 
 int64_t bench_cpu_us(void)

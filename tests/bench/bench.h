@@ -23,17 +23,23 @@ void bench_check_code(rd_kafka_resp_err_t code, const char *what);
 /* A client with what the product sets, and then `settings`: name, value, ..., NULL. */
 rd_kafka_t *bench_client(rd_kafka_type_t type, char **argv, rd_kafka_conf_t *conf,
                          const char *const *settings);
-/* A transactional producer that is ready; with `transactional=0` an idempotent one. `conf` has a
- * callback for delivery reports, or is NULL: without one a commit sleeps 10 ms at a time until all
- * is delivered. */
-rd_kafka_t *bench_producer(char **argv, rd_kafka_conf_t *conf, const char *id,
-                           const char *linger_ms);
+/* A transactional producer that is ready; with `transactional=0` an idempotent one. It takes
+ * delivery reports: without any a commit sleeps 10 ms at a time until all is delivered. */
+rd_kafka_t *bench_producer(char **argv, const char *id, const char *linger_ms);
 /* A member of `group=` that reads `source=`, one topic or several with commas between. */
 rd_kafka_t *bench_member(char **argv);
 
 /* A task of the type that failed just now; its key is its id. Borrows all of them. */
 struct rp_failed_task bench_task(struct rp_bytes id, const char *type, const char *target,
                                  struct rp_bytes payload);
+
+/* When the record is due, as its header says. */
+int64_t bench_due_ms(const rd_kafka_message_t *m);
+
+/* A file of `size` bytes, shared with whoever else maps it. */
+void *bench_map(const char *path, size_t size);
+
+void bench_sort(double *values, size_t n);
 
 /* What this process has used of the processors. */
 int64_t bench_cpu_us(void);

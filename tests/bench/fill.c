@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fills a topic: with events for the router (kind=event), with tier records for the delayer
  * (kind=tier) or with dead letters for the archiver (kind=letter), `size` bytes each.
- *   bootstrap= topic= kind= count= size= target= [due=MS] [spread=MS] [type=work] [hold=1]
+ *   bootstrap= topic= kind= count= size= target= [due=MS] [spread=MS] [hold=1]
  *   [rate=] a second, as fast as it goes without; [first=] the number of the first task
  * With hold=1 all is one transaction, which is committed when a line comes on standard input: those
  * who wait at the topic's end then find all of it at once. */
@@ -15,7 +15,7 @@
 #include "dead_letter.h"
 
 struct fill {
-    const char *topic, *target, *type;
+    const char *topic, *target;
     char kind;
     long count, size, rate, first;
     int64_t due_ms, spread_ms;
@@ -28,7 +28,7 @@ static void encode(struct fill *f, const char *id, size_t payload)
 {
     struct rp_error err;
     struct rp_failed_task task =
-        bench_task(rp_str(id), f->type, f->target, (struct rp_bytes){f->payload, payload});
+        bench_task(rp_str(id), "work", f->target, (struct rp_bytes){f->payload, payload});
     struct rp_dead_letter letter = {.has_task = true,
                                     .task = task,
                                     .reason = RP_EXHAUSTED,
@@ -122,7 +122,6 @@ int main(int argc, char **argv)
     struct fill f = {
         .topic = bench_arg(argv, "topic", NULL),
         .target = bench_arg(argv, "target", "target"),
-        .type = bench_arg(argv, "type", "work"),
         .kind = *bench_arg(argv, "kind", "event"),
         .count = bench_number(argv, "count", NULL),
         .size = bench_number(argv, "size", "200"),

@@ -3,11 +3,9 @@
  * reports that to `failures`, and succeeds when the task comes again in the topic `again`. What it
  * saw of each task is in the file `ledger`, which outlives whoever is killed. It runs until it is
  * killed. bootstrap= group= work= again= failures= ledger= count= source=WORK,AGAIN */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "bench.h"
 #include "clock.h"
@@ -30,17 +28,6 @@ struct handler {
     size_t unacknowledged, uncommitted;
     struct rp_buf value;
 };
-
-static struct entry *map_ledger(const char *path, long count)
-{
-    size_t size = (size_t)count * sizeof(struct entry);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    void *entries =
-        fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (entries == MAP_FAILED)
-        bench_die(path, "cannot be mapped");
-    return entries;
-}
 
 static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
 {
@@ -115,7 +102,7 @@ int main(int argc, char **argv)
                                  "enable.idempotence", "true", NULL};
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     (void)argc;
-    h.entries = map_ledger(bench_arg(argv, "ledger", NULL), h.count);
+    h.entries = bench_map(bench_arg(argv, "ledger", NULL), (size_t)h.count * sizeof *h.entries);
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_opaque(conf, &h);
     h.producer = bench_client(RD_KAFKA_PRODUCER, argv, conf, sends);

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How late re-invocations come: under a steady load, and when very many are due at once."""
 
-import time
-
 from figures import in_turn
-from stage import finish, now_ms, run, start, wait_for_metric
+from stage import finish, now_ms, run, start
 
 LOAD_TYPES = 97
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1}
@@ -69,6 +67,7 @@ def add_lateness(figures, guarantee, rate, ours, raw):
         # The raw loop looks at the clock as we do, but it promises nothing.
         wrong = side["lost"] + side["doubled"] + (side["early"] if side is ours else 0)
         figures.add(f"{label}: {who}", "tasks", wrong, goal=0)
+        assert side["measured"] > 0, f"{label}: nothing was measured"
     for name, quantile in QUANTILES.items():
         at = ours["quantiles"].index(quantile)
         goal, beside = None, raw["late_ms"][at]
@@ -88,40 +87,43 @@ LATER = {"count": 2000, "after_ms": 8000, "spread": 4000}  # tasks due some seco
 def fill_burst(stage, options, topic, target):
     """Tasks that are due in one and the same second, and some later ones; returns its beginning."""
     due = now_ms() + 12_000 + options.burst // 20
-    tasks = {"bootstrap": stage.kafka.bootstrap, "topic": topic, "kind": "tier", "target": target,
-             "size": 200}  # fmt: skip
+    tasks = {"bootstrap": stage.kafka.bootstrap, **burst_tasks(topic, target)}
     run("fill", **tasks, count=options.burst, due=due, spread=1000)
-    run("fill", **tasks, count=LATER["count"], due=due + LATER["after_ms"], spread=LATER["spread"])
+    run("fill", **tasks, count=LATER["count"], first=options.burst, due=due + LATER["after_ms"],
+        spread=LATER["spread"])  # fmt: skip
     assert now_ms() < due - 10_000, "too slow a machine: they were due before they waited"
-    return due / 1000
+    return due
 
 
-def burst_times(stage, target, due):
-    """How long the burst took, and how late the 99th percentile of the later tasks was."""
-    tail, later = stage.tail(target), due + LATER["after_ms"] / 1000
-    late_ms = sorted(1000 * (appended - when) for when, appended in tail if when >= later)
-    assert len(late_ms) == LATER["count"], len(late_ms)
-    last = max(appended for when, appended in tail if when < later)
-    return last - due, late_ms[len(late_ms) * 99 // 100]
+def burst_tasks(topic, target):
+    return {"topic": topic, "kind": "tier", "target": target, "size": 200}
+
+
+def burst_times(stage, options, target, due):
+    """When a reader had all of the burst, and how late the 99th percentile of the later tasks was."""
+    read = run("load", bootstrap=stage.kafka.bootstrap, target=target, max=60_000,
+               count=options.burst + LATER["count"], later=due + LATER["after_ms"])  # fmt: skip
+    assert (read["lost"], read["doubled"], read["measured"]) == (0, 0, LATER["count"]), read
+    at = read["quantiles"].index(QUANTILES["p99"])
+    return (read["last_ms"] - due) / 1000, read["late_ms"][at]
 
 
 def our_burst(stage, options):
     with stage.pipeline("burst", 4) as pipeline:
-        target = pipeline.create_target("t", partitions=4, message_timestamp_type="LogAppendTime")
-        (process,) = pipeline.start("delayer")
+        target = pipeline.create_target("t", partitions=4)
+        pipeline.start("delayer")
         due = fill_burst(stage, options, f"{pipeline.prefix}retry-10s", target)
-        wait_for_metric([process], "reprise_delayer_settled_total", options.burst + LATER["count"])
-        time.sleep(0.3)
-        return burst_times(stage, target, due)
+        return burst_times(stage, options, target, due)
 
 
 def raw_burst(stage, options):
     source, target = stage.topic("raw-source", 4), stage.topic("raw-target", 4)
     loop = start("raw_delay", bootstrap=stage.kafka.bootstrap, source=source, target=target,
-                 group=f"{target}-group", count=options.burst + LATER["count"], value=90)  # fmt: skip
+                 group=f"{target}-group", count=options.burst + LATER["count"],
+                 value=stage.payload(burst_tasks(source, target)))  # fmt: skip
     due = fill_burst(stage, options, source, target)
+    times = burst_times(stage, options, target, due)
     finish(loop)
-    times = burst_times(stage, target, due)
     stage.drop_topics()
     return times
 

@@ -4,7 +4,9 @@
  * so what it is late by is known here, whatever was made of it on its way; for the raw loop (raw=1)
  * its due time goes along. Measured are those that are due in the last `seconds=` of the sending:
  * by then as many come due as are reported, and as many wait as ever will.
- *   bootstrap= topic= target= rate= seconds= [raw=1] [min=MS] [max=MS] [size=BYTES] */
+ *   bootstrap= topic= target= rate= seconds= [raw=1] [min=MS] [max=MS] [size=BYTES]
+ * With count= in place of a rate it sends nothing, and reads as many that somebody else has sent;
+ * their headers say when each is due, and measured are those that are due from `later=` (ms) on. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,6 +29,7 @@ struct load {
     bool raw;
     long rate, total, min_ms, max_ms;
     int64_t from_us, until_us; /* who is due meanwhile is measured */
+    int64_t last_us;           /* when the last that is due before was received */
     rd_kafka_t *producer, *consumer;
     char *payload;
     size_t size;
@@ -98,8 +101,11 @@ static void receive(struct load *l, const rd_kafka_message_t *m)
     l->doubled += l->seen[i];
     l->received += !l->seen[i];
     l->seen[i] = true;
-    int64_t due_us = 1000 * atomic_load(&l->due_ms[i]), late_us = now_us - due_us;
+    int64_t due_us = 1000 * (l->rate > 0 ? atomic_load(&l->due_ms[i]) : bench_due_ms(m));
+    int64_t late_us = now_us - due_us;
     l->early += late_us < 0;
+    if (due_us < l->from_us)
+        l->last_us = now_us;
     if (due_us >= l->from_us && due_us < l->until_us && l->n_late < l->total)
         l->late_ms[l->n_late++] = (double)late_us / 1000;
 }
@@ -134,12 +140,6 @@ static void read_target(struct load *l)
     rd_kafka_topic_destroy(topic);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double quantile(const struct load *l, double q)
 {
     size_t i = (size_t)(q * (double)l->n_late);
@@ -151,10 +151,11 @@ static void print_result(struct load *l)
     static const double quantiles[] = {0.01, 0.05, 0.1,   0.25,  0.5,   0.75,   0.9,    0.95,
                                        0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 1};
     size_t n = sizeof quantiles / sizeof *quantiles;
-    qsort(l->late_ms, (size_t)l->n_late, sizeof *l->late_ms, by_size);
+    bench_sort(l->late_ms, (size_t)l->n_late);
     (void)printf("{\"sent\": %ld, \"measured\": %ld, \"lost\": %ld, \"doubled\": %ld, "
-                 "\"early\": %ld, \"quantiles\": [",
-                 l->total, l->n_late, l->total - l->received, l->doubled, l->early);
+                 "\"early\": %ld, \"last_ms\": %.3f, \"quantiles\": [",
+                 l->total, l->n_late, l->total - l->received, l->doubled, l->early,
+                 (double)l->last_us / 1000);
     for (size_t i = 0; i < n; i++)
         (void)printf("%s%g", i == 0 ? "" : ", ", quantiles[i]);
     (void)printf("], \"late_ms\": [");
@@ -174,19 +175,19 @@ int main(int argc, char **argv)
                                  "enable.auto.commit",
                                  "false",
                                  NULL};
-    long seconds = bench_number(argv, "seconds", NULL);
     pthread_t sender;
     struct load l = {
-        .topic = bench_arg(argv, "topic", NULL),
+        .topic = bench_arg(argv, "topic", ""),
         .target = bench_arg(argv, "target", NULL),
         .raw = bench_number(argv, "raw", "0") != 0,
-        .rate = bench_number(argv, "rate", NULL),
+        .rate = bench_number(argv, "rate", "0"),
         .min_ms = bench_number(argv, "min", "100"),
         .max_ms = bench_number(argv, "max", "15000"),
         .size = (size_t)bench_number(argv, "size", "200"),
     };
     (void)argc;
-    l.total = l.rate * (l.max_ms / 1000 + seconds);
+    long seconds = l.rate > 0 ? bench_number(argv, "seconds", NULL) : 0;
+    l.total = l.rate > 0 ? l.rate * (l.max_ms / 1000 + seconds) : bench_number(argv, "count", NULL);
     l.payload = calloc(1, l.size + 1);
     l.seen = calloc((size_t)l.total, 1);
     l.due_ms = calloc((size_t)l.total, sizeof *l.due_ms);
@@ -198,12 +199,19 @@ int main(int argc, char **argv)
     l.consumer = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), reads);
     bench_check_code(rd_kafka_poll_set_consumer(l.consumer), "consumer");
     read_target(&l);
-    l.from_us = rp_wall_us() + 1000 * l.max_ms;
-    l.until_us = l.from_us + 1000000 * seconds;
-    if (pthread_create(&sender, NULL, send_all, &l) != 0)
-        bench_die("load", "no thread");
+    if (l.rate > 0) {
+        l.from_us = rp_wall_us() + 1000 * l.max_ms;
+        l.until_us = l.from_us + 1000000 * seconds;
+        if (pthread_create(&sender, NULL, send_all, &l) != 0)
+            bench_die("load", "no thread");
+    } else {
+        l.from_us = 1000 * bench_number(argv, "later", NULL);
+        l.until_us = INT64_MAX;
+        atomic_store(&l.sent_all, true);
+    }
     receive_all(&l);
-    (void)pthread_join(sender, NULL);
+    if (l.rate > 0)
+        (void)pthread_join(sender, NULL);
     print_result(&l);
     rd_kafka_destroy(l.producer);
     (void)rd_kafka_consumer_close(l.consumer);

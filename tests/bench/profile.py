@@ -7,13 +7,13 @@ import subprocess
 import tempfile
 
 from stage import now_ms, processor_us, run, servers, wait_for_metric
+from throughput import POLICIES
 
 FILLED = {
     "router": ("failed-tasks", "event", "reprise_router_events_total"),
     "delayer": ("retry-1s", "tier", "reprise_delayer_settled_total"),
     "archiver": ("dead-letter", "letter", "reprise_archiver_rows_total"),
 }
-POLICIES = {"default": {"max_attempts": 9, "backoff": {"fixed": "1h"}, "jitter": "0%"}}
 
 
 def profile(stage, options, data):

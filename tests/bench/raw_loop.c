@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the router and the delayer are measured against: reads a topic, sends each record on with as
  * many headers as they do, and commits the offsets in the same transaction. Nothing is decoded or
- * decided. bootstrap= source= target= group= headers=tier|target [value=BYTES] [batch=] [linger=MS]
- * It may be started before there is anything to read, and ends when nothing more has come for a
- * second. */
+ * decided. bootstrap= source= target= group= headers=tier|target count= [counter=FILE]
+ * [offsets=first|last] [value=BYTES] [batch=] [linger=MS]
+ * It may be started before there is anything to read, and ends when `count` records are out, of all
+ * the loops that share the counter. Offsets go last while records are sent as they come; first, a
+ * whole batch is read before: see README.md. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +15,16 @@
 #include "clock.h"
 
 #define MOST_PARTITIONS 256
-#define LINGER_MS       5 /* how long a transaction waits for more */
-#define IDLE_MS         1000
-#define PATIENCE        300 /* idle waits before the first record */
+#define LINGER_MS       5  /* how long a transaction waits for more */
+#define IDLE_MS         20 /* until it looks whether the others have had all */
+#define PATIENCE_MS     300000
 
 struct loop {
     rd_kafka_t *consumer, *producer;
     rd_kafka_queue_t *queue;
     rd_kafka_topic_t *target;
     const char *source;
-    bool of_tier;
+    bool of_tier, offsets_first;
     size_t value, batch;
     int64_t next[MOST_PARTITIONS]; /* 0: not in this batch */
     rd_kafka_message_t **messages;
@@ -61,6 +64,20 @@ static void send_on(struct loop *l, const rd_kafka_message_t *m)
             (void)rd_kafka_poll(l->producer, 10);
     } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
     bench_check_code(code, "produce");
+}
+
+static void send_all_on(struct loop *l, size_t from, size_t n)
+{
+    for (size_t i = from; i < from + n; i++) {
+        send_on(l, l->messages[i]);
+        rd_kafka_message_destroy(l->messages[i]);
+    }
+}
+
+static void note_offset(struct loop *l, const rd_kafka_message_t *m)
+{
+    if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        bench_die("consume", rd_kafka_message_errstr(m));
     if (m->partition >= MOST_PARTITIONS)
         bench_die("partitions", "too many");
     l->next[m->partition] = m->offset + 1;
@@ -74,13 +91,13 @@ static size_t take_batch(struct loop *l)
     while (n < l->batch) {
         int64_t left_ms = end_mono_ms - rp_mono_ms();
         ssize_t got = rd_kafka_consume_batch_queue(l->queue, left_ms > 0 ? (int)left_ms : 0,
-                                                   l->messages, n == 0 ? 1 : l->batch - n);
-        for (ssize_t i = 0; i < got; i++) {
-            if (l->messages[i]->err != RD_KAFKA_RESP_ERR_NO_ERROR)
-                bench_die("consume", rd_kafka_message_errstr(l->messages[i]));
-            send_on(l, l->messages[i]);
-            rd_kafka_message_destroy(l->messages[i]);
-        }
+                                                   l->messages + n, n == 0 ? 1 : l->batch - n);
+        for (ssize_t i = 0; i < got; i++)
+            note_offset(l, l->messages[n + (size_t)i]);
+        if (n == 0 && got > 0)
+            bench_check(rd_kafka_begin_transaction(l->producer), "begin");
+        if (got > 0 && !l->offsets_first)
+            send_all_on(l, n, (size_t)got);
         if (got <= 0 && left_ms <= 0)
             break;
         if (n == 0 && got > 0)
@@ -90,7 +107,7 @@ static size_t take_batch(struct loop *l)
     return n;
 }
 
-static void commit(struct loop *l)
+static void send_offsets(struct loop *l)
 {
     rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new(16);
     for (int p = 0; p < MOST_PARTITIONS; p++)
@@ -100,44 +117,60 @@ static void commit(struct loop *l)
     rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(l->consumer);
     bench_check(rd_kafka_send_offsets_to_transaction(l->producer, offsets, group, 20000),
                 "send offsets");
-    bench_check(rd_kafka_commit_transaction(l->producer, 20000), "commit");
     rd_kafka_consumer_group_metadata_destroy(group);
     rd_kafka_topic_partition_list_destroy(offsets);
 }
 
+/* Returns how many were sent. */
+static size_t one_batch(struct loop *l)
+{
+    size_t n = take_batch(l);
+    if (n == 0)
+        return 0;
+    send_offsets(l);
+    if (l->offsets_first)
+        send_all_on(l, 0, n);
+    bench_check(rd_kafka_commit_transaction(l->producer, 20000), "commit");
+    return n;
+}
+
 int main(int argc, char **argv)
 {
+    atomic_long alone = 0, *done = &alone;
     struct loop l = {
         .source = bench_arg(argv, "source", NULL),
         .of_tier = strcmp(bench_arg(argv, "headers", NULL), "tier") == 0,
+        .offsets_first = strcmp(bench_arg(argv, "offsets", "last"), "first") == 0,
         .value = (size_t)bench_number(argv, "value", "100000000"),
         .batch = (size_t)bench_number(argv, "batch", "1000"),
     };
-    const char *group = bench_arg(argv, "group", NULL);
+    const char *group = bench_arg(argv, "group", NULL), *counter = bench_arg(argv, "counter", "");
+    long count = bench_number(argv, "count", NULL);
     char id[200];
     (void)argc;
     (void)snprintf(id, sizeof id, "%s-%s", group, bench_arg(argv, "id", "0"));
     l.messages = calloc(l.batch, sizeof *l.messages);
-    l.producer = bench_producer(argv, NULL, id, bench_arg(argv, "linger", "0"));
+    l.producer = bench_producer(argv, id, bench_arg(argv, "linger", "0"));
     l.target = rd_kafka_topic_new(l.producer, bench_arg(argv, "target", NULL), NULL);
     l.consumer = bench_member(argv);
     l.queue = rd_kafka_queue_get_consumer(l.consumer);
-    size_t n = 0, total = 0;
-    int64_t cpu_us = 0;
-    int idle = 0;
-    while (idle < (total == 0 ? PATIENCE : 1)) {
-        bench_check(rd_kafka_begin_transaction(l.producer), "begin");
-        n = take_batch(&l);
+    if (*counter != '\0')
+        done = bench_map(counter, sizeof *done);
+    size_t total = 0;
+    int64_t cpu_us = 0, last_mono_ms = rp_mono_ms();
+    while (atomic_load(done) < count) {
+        size_t n = one_batch(&l);
         if (n > 0) {
-            commit(&l);
             cpu_us = bench_cpu_us();
-        } else {
-            bench_check(rd_kafka_abort_transaction(l.producer, 20000), "abort");
+            last_mono_ms = rp_mono_ms();
+        } else if (rp_mono_ms() - last_mono_ms > PATIENCE_MS) {
+            bench_die("source", "nothing comes any more");
         }
         total += n;
-        idle = n > 0 ? 0 : idle + 1;
+        atomic_fetch_add(done, (long)n);
     }
     (void)printf("{\"records\": %zu, \"cpu_us\": %lld}\n", total, (long long)cpu_us);
+    (void)fflush(stdout);
     rd_kafka_queue_destroy(l.queue);
     rd_kafka_topic_destroy(l.target);
     (void)rd_kafka_consumer_close(l.consumer);

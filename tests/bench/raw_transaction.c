@@ -42,16 +42,10 @@ static void wait_for_assignment(rd_kafka_t *consumer)
     rd_kafka_topic_partition_list_destroy(assigned);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
     long count = bench_number(argv, "count", NULL), batch = bench_number(argv, "batch", NULL);
-    rd_kafka_t *producer = bench_producer(argv, NULL, bench_arg(argv, "group", NULL), "0.5");
+    rd_kafka_t *producer = bench_producer(argv, bench_arg(argv, "group", NULL), "0.5");
     rd_kafka_topic_t *target = rd_kafka_topic_new(producer, bench_arg(argv, "target", NULL), NULL);
     rd_kafka_t *consumer = bench_member(argv);
     rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new(1);
@@ -69,8 +63,9 @@ int main(int argc, char **argv)
         if (i >= 0)
             took_ms[i] = (double)(rp_mono_us() - begun_mono_us) / 1000;
     }
-    qsort(took_ms, (size_t)count, sizeof *took_ms, by_size);
-    (void)printf("{\"p50\": %.2f, \"p99\": %.2f}\n", took_ms[count / 2], took_ms[count * 99 / 100]);
+    bench_sort(took_ms, (size_t)count);
+    (void)printf("{\"p50\": %.2f, \"p99\": %.2f}\n", took_ms[count / 2],
+                 took_ms[(count - 1) * 99 / 100]);
     free(took_ms);
     rd_kafka_topic_partition_list_destroy(offsets);
     rd_kafka_topic_destroy(target);

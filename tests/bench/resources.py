@@ -28,7 +28,7 @@ def memory(stage, figures, options):
             process.start().wait_ready(60)
             time.sleep(2)
             figures.add(f"{what}, after a restart", "MiB", resident_mib(process.process.pid), goal=64)
-        assert process.metric(HELD) == 0, "they were to wait in the log"
+        assert process.wait_ready().metric(HELD) == 0, "they were to wait in the log"
 
 
 def recovery(stage, figures, options):

@@ -13,8 +13,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tests/integration"))
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition  # noqa: E402
-from pipeline import BUILD, Pipeline, now_ms, wait_for  # noqa: E402
+from confluent_kafka import (  # noqa: E402
+    Consumer,
+    ConsumerGroupState,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from pipeline import BUILD, Pipeline, memory_kib, now_ms, wait_for  # noqa: E402
 from servers import Kafka, Postgres, running  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -38,13 +44,25 @@ def start(name, **arguments):
 
 def finish(process, timeout=900):
     out, _ = process.communicate(timeout=timeout)
-    if process.returncode != 0:
-        raise RuntimeError(f"{process.args[4]} failed")
+    ended(process)
     return json.loads(out)
+
+
+def ended(process, timeout=60):
+    if process.wait(timeout) != 0:
+        raise RuntimeError(f"{process.args[4]} failed")
 
 
 def run(name, **arguments):
     return finish(start(name, **arguments))
+
+
+def answer(process):
+    """What a program prints, as soon as it does: it has not ended yet."""
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"{process.args[4]} failed")
+    return json.loads(line)
 
 
 class Fill:
@@ -72,11 +90,7 @@ def processor_us(pid):
 
 
 def resident_mib(pid):
-    with open(f"/proc/{pid}/status") as status:
-        for line in status:
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-    return 0
+    return memory_kib(pid) / 1024
 
 
 class Stage:
@@ -96,18 +110,31 @@ class Stage:
         config.setdefault("tiers", ["1s", "10s", "60s"])
         config.setdefault("log", {"level": "warn"})
         config.setdefault("targets", {"allow": ["*"]})
-        pipeline = Pipeline(
-            self.kafka, self.postgres, f"bench-{name}", config, partitions, folder="bench"
-        )
+        pipeline = None
         try:
+            pipeline = Pipeline(
+                self.kafka, self.postgres, f"bench-{name}", config, partitions, folder="bench"
+            )
             yield pipeline
-            faults = pipeline.close()
+            # Whom we end we wait for, which notes its code.
+            faults = [f"{s.label} ended by itself" for s in pipeline.services
+                      if s.process.returncode is None and not s.running()]  # fmt: skip
+            faults += pipeline.close()
             if faults:
                 raise RuntimeError(faults)
         finally:
-            pipeline.close()
-            pipeline.forget()
+            if pipeline is not None:
+                pipeline.close()
+                pipeline.forget()
+                self.postgres.drop_database(pipeline.name)
             self.drop_topics()
+
+    def brokers(self):
+        return self.kafka.bootstrap.count(",") + 1
+
+    def payload(self, tasks):
+        """How many bytes of payload are in each of the tasks that a fill with these arguments makes."""
+        return run("fill", bootstrap=self.kafka.bootstrap, **{**tasks, "count": 0})["payload"]
 
     def drop_topics(self):
         """All of them: what one measurement leaves is not the next one's page cache."""
@@ -159,17 +186,6 @@ class Stage:
         reader.close()
         return min(first) / 1000, max(last) / 1000
 
-    def tail(self, topic):
-        """When each of the last records of each partition was due and appended, in seconds."""
-        reader = self.reader()
-        times = [
-            (int(dict(m.headers())["reprise-due"]) / 1000, m.timestamp()[1] / 1000)
-            for low, high, read in self.partitions(reader, topic)
-            for m in read(max(low, high - TAIL))
-        ]
-        reader.close()
-        return times
-
     def partitions(self, reader, topic):
         """Of each: where it begins and ends, and a function that reads it from an offset on."""
         for p in self.kafka.admin.list_topics(topic).topics[topic].partitions:
@@ -178,9 +194,13 @@ class Stage:
                 reader.assign([TopicPartition(topic, p, offset)])
                 found = []
                 while len(found) < most:
-                    message = reader.poll(10)
-                    if message is None or message.error():
+                    message = reader.poll(60)
+                    if message is None:
+                        raise RuntimeError(f"{topic}, partition {p}: no answer")
+                    if message.error() and message.error().code() == KafkaError._PARTITION_EOF:
                         break
+                    if message.error():
+                        raise KafkaException(message.error())
                     found.append(message)
                 return found
 
@@ -189,11 +209,14 @@ class Stage:
 
 def wait_for_metric(services, name, count, timeout=900):
     """Looks seldom, since to look takes time of the processors that are measured."""
-    wait_for(
-        lambda: sum(s.metric(name) for s in services) >= count or time.sleep(0.2),
-        f"{name} to reach {count}",
-        timeout,
-    )
+
+    def reached():
+        for service in services:
+            if not service.running():
+                raise RuntimeError(f"{service.label} ended: {service.process.returncode}")
+        return sum(s.metric(name) for s in services) >= count or time.sleep(0.2)
+
+    wait_for(reached, f"{name} to reach {count}", timeout)
 
 
 @contextlib.contextmanager
@@ -216,11 +239,11 @@ def warm(stage, count):
     source, target = stage.topic("warm-source", 4), stage.topic("warm-target", 4)
     run("fill", bootstrap=stage.kafka.bootstrap, topic=source, kind="event", count=count, target=target)
     run("raw_loop", bootstrap=stage.kafka.bootstrap, source=source, target=target,
-        group=f"{target}-group", headers="tier")  # fmt: skip
+        group=f"{target}-group", headers="tier", count=count)  # fmt: skip
     stage.drop_topics()
 
 
 __all__ = [
-    "BUILD", "HERE", "ROOT", "Fill", "Stage", "finish", "now_ms", "processor_us", "resident_mib",
-    "run", "servers", "start", "wait_for", "wait_for_metric",
+    "BUILD", "HERE", "ROOT", "Fill", "Stage", "answer", "ended", "finish", "now_ms", "processor_us",
+    "resident_mib", "run", "servers", "start", "wait_for", "wait_for_metric",
 ]  # fmt: skip

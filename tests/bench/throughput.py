@@ -8,9 +8,10 @@ stamps them; processor time from the commit of the backlog on."""
 
 import itertools
 import os
+import tempfile
 
 from figures import in_turn
-from stage import Fill, finish, more_brokers, now_ms, processor_us, run, start, wait_for_metric
+from stage import Fill, answer, ended, more_brokers, now_ms, processor_us, run, start, wait_for_metric
 
 CORES = len(os.sched_getaffinity(0))
 POLICIES = {"default": {"max_attempts": 9, "backoff": {"fixed": "1h"}, "jitter": "0%"}}
@@ -38,19 +39,24 @@ def raw_rate(stage, backlog, workers, headers, partitions, value=100_000_000):
     """Of the bare loop, a process for each worker."""
     source, target = (stage.topic(name, partitions) for name in ("raw-source", "raw-target"))
     group = f"{target}-group"
-    loops = [
-        start(
-            "raw_loop", bootstrap=stage.kafka.bootstrap, source=source, target=target, id=i,
-            group=group, headers=headers, value=value,
-        )
-        for i in range(workers)
-    ]  # fmt: skip
-    stage.wait_joined(group, source, workers)
-    fill = Fill(bootstrap=stage.kafka.bootstrap, **{**backlog, "topic": source})
-    before, broker = sum(processor_us(loop.pid) for loop in loops), stage.broker_us()
-    fill.release()
-    done = [finish(loop) for loop in loops]
-    broker = stage.broker_us() - broker
+    with tempfile.NamedTemporaryFile(prefix="reprise-counter-") as counter:
+        counter.truncate(8)
+        loops = [
+            start(
+                "raw_loop", bootstrap=stage.kafka.bootstrap, source=source, target=target, id=i,
+                group=group, headers=headers, value=value, count=backlog["count"],
+                counter=counter.name, offsets="first" if stage.brokers() > 1 else "last",
+            )
+            for i in range(workers)
+        ]  # fmt: skip
+        stage.wait_joined(group, source, workers)
+        fill = Fill(bootstrap=stage.kafka.bootstrap, **{**backlog, "topic": source})
+        before, broker = sum(processor_us(loop.pid) for loop in loops), stage.broker_us()
+        fill.release()
+        done = [answer(loop) for loop in loops]
+        broker = stage.broker_us() - broker
+        for loop in loops:
+            ended(loop)
     assert sum(d["records"] for d in done) == backlog["count"], done
     return rates(stage, backlog["count"], target, sum(d["cpu_us"] for d in done) - before, broker)
 
@@ -97,7 +103,7 @@ def delayer_round(stage, figures, count, number, label, size=200, partitions=8, 
                                         message_timestamp_type="LogAppendTime")  # fmt: skip
         backlog = {"topic": f"{pipeline.prefix}retry-1s", "kind": "tier", "count": count, "size": size,
                    "target": target, "due": now_ms() - 60_000}  # fmt: skip
-        payload = run("fill", bootstrap=stage.kafka.bootstrap, **{**backlog, "count": 0})["payload"]
+        payload = stage.payload(backlog)
         ours, raw = in_turn(
             number,
             lambda: our_rate(stage, pipeline, "delayer", "reprise_delayer_settled_total", backlog, 1,
@@ -126,8 +132,7 @@ def transaction_costs(stage, figures, options, label):
     for batch in (1, 100, 1000):
         source, target = stage.topic("raw-source", 1), stage.topic("raw-target", 1)
         took = run("raw_transaction", bootstrap=stage.kafka.bootstrap, source=source, target=target,
-                   group=f"{target}-group", batch=batch,
-                   count=options.transactions // (5 if batch > 100 else 1))  # fmt: skip
+                   group=f"{target}-group", batch=batch, count=options.transactions)  # fmt: skip
         for quantile in ("p50", "p99"):
             figures.add(f"a transaction of {batch:,} records of 200 B, {label}: {quantile}", "ms",
                         took[quantile])  # fmt: skip

@@ -152,3 +152,7 @@ class Postgres:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute(f'create database "{name}"')
         return self.dsn.rsplit("/", 1)[0] + "/" + name
+
+    def drop_database(self, name):
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            connection.execute(f'drop database "{name}" with (force)')
