@@ -4,6 +4,7 @@
 import argparse
 import importlib
 import json
+import os
 import pathlib
 import signal
 
@@ -28,6 +29,7 @@ PARTS = {
 def arguments():
     parser = argparse.ArgumentParser(
         prog="tests/bench/run",
+        allow_abbrev=False,  # `run` looks for --json and --plot
         description="Measures reprise beside raw loops of our own, on a broker and a database that it "
         "starts itself. About an hour on 2 cores; --quick takes a few minutes.",
     )
@@ -36,7 +38,8 @@ def arguments():
                         "no other part")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="one small round of each")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
-    parser.add_argument("--rounds", type=int, help="of each measurement (default 3; of the long ones 2)")
+    parser.add_argument("--rounds", type=int, help="of throughput, start, archiver and "
+                        "replay (default 3), lateness and burst (default 2)")  # fmt: skip
     parser.add_argument("--count", type=int, help="records of a throughput round (default 500000)")
     parser.add_argument("--plot", metavar="FILE", help="draw the distributions of lateness there (SVG)")
     options = parser.parse_args()
@@ -56,14 +59,14 @@ def sized(options):
     options.days = [20_000, 50_000] if small else [1_000_000, 10_000_000]
     options.held = 20_000 if small else 100_000
     options.burst = 50_000 if small else 500_000
-    options.transactions = 100 if small else 500
+    options.transactions = 200 if small else 500
     options.sizes = [200] if small else [200, 1024]
     options.rates = [200] if small else [200, 2000, 10_000]
     options.load = {"seconds": 5, "max": 3000} if small else {"seconds": 10, "max": 10_000}
     options.lateness_warm_up = 0 if small else 15
     options.warm_up = 5000 if small else 500_000
     options.peer_count = 5000 if small else 20_000
-    options.peer_times = 2 if small else 20
+    options.peer_times = 60 if small else 20
     options.peer_warm_up = 500 if small else 5000
     options.peer_rounds = 1 if small else 2
     options.peer_rates = [200] if small else [200, 1000]
@@ -92,12 +95,18 @@ def measure(options):
 
 
 def keep(figures, options):
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(figures.all(), indent=2) + "\n")
+    if options.json and figures.rounds:
+        write(options.json, json.dumps(figures.all(), indent=2) + "\n")
     if options.plot and figures.curves:
         from plot import draw
 
-        pathlib.Path(options.plot).write_text(draw(figures.all()))
+        write(options.plot, draw(figures.all()))
+
+
+def write(path, text):
+    """Whole or not at all."""
+    pathlib.Path(f"{path}.new").write_text(text)
+    os.replace(f"{path}.new", path)
 
 
 def main():

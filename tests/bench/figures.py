@@ -15,6 +15,8 @@ class Figures:
 
     def add(self, name, unit, ours, raw=None, goal=None, better="lower"):
         """`goal` is for the ratio to `raw`; without a raw loop it is for `ours`."""
+        if goal is not None and raw == 0:
+            raise ValueError(f"{name}: a raw of 0 leaves no ratio to judge")
         self.rounds.setdefault(name, []).append((ours, raw))
         self.about[name] = (unit, goal, better)
         shown = f"{name}: {ours:,.4g} {unit}"

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/bench/run writes figures that a program can judge. What they say is this machine's business."""
 
+import argparse
+import importlib
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -18,8 +19,8 @@ BENCH = ROOT / "tests/bench"
 def test_a_part_alone_writes_its_figures(tmp_path):
     path = tmp_path / "figures.json"
     done = subprocess.run(
-        [BENCH / "run", "--quick", "--count", "2000", "--json", path, "delayer"],
-        env=os.environ | {"REPRISE_BUILD": str(BUILD)},
+        [BENCH / "run", "--quick", "--count", "2000", f"--json={path.name}", "delayer"],
+        env=os.environ | {"REPRISE_BUILD": str(BUILD)}, cwd=tmp_path,
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=380,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -46,12 +47,34 @@ def check(figure):
     assert figure["met"] is (None if figure["goal"] is None else met)
 
 
-def test_the_page_is_computed_from_the_figures():
-    sys.path.insert(0, str(BENCH))
-    try:
-        import million
-    finally:
-        sys.path.remove(str(BENCH))
+@pytest.fixture
+def module(monkeypatch):
+    """Imports one of the bench's."""
+    monkeypatch.syspath_prepend(BENCH)
+    return importlib.import_module
+
+
+def test_a_raw_loop_that_did_nothing_is_not_judged(module):
+    figures = module("figures").Figures()
+    figures.add("an uncounted one", "us", 5, 0)
+    with pytest.raises(ValueError, match="a raw of 0"):
+        figures.add("one", "tasks/s", 5, 0, 0.9, "higher")
+
+
+def test_a_run_that_measured_nothing_leaves_the_file_of_another(module, tmp_path):
+    figures, path = module("figures").Figures(), tmp_path / "figures.json"
+    options = argparse.Namespace(json=str(path), plot=None)
+    path.write_text("another's")
+    module("bench").keep(figures, options)
+    assert path.read_text() == "another's"
+    figures.add("one", "tasks/s", 5)
+    module("bench").keep(figures, options)
+    assert [figure["name"] for figure in json.loads(path.read_text())] == ["one"]
+    assert [p.name for p in tmp_path.iterdir()] == ["figures.json"]
+
+
+def test_the_page_is_computed_from_the_figures(module):
+    million = module("million")
     figures = [{"name": name, "ours": 50_000} for name, _ in million.MEASURED.values()]
     filled = million.page(figures, "a test")
     assert "?" not in filled
