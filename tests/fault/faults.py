@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done to a pipeline. Each fault is a generator: it does harm, yields a condition to wait for
-while the load goes on (a function that tells, or a number of seconds), and mends what it did."""
+while the load goes on (a function that tells, or a number of seconds), and mends what it did. What it
+draws comes from an rng of its own, as much of it whatever it meets, so that a seed repeats it."""
 
 import os
 import signal
@@ -15,93 +16,94 @@ from replays import replay
 ENDED = (0, 3)
 
 
-def kill_service(h):
-    service = h.choose()
+def kill_service(h, rng):
+    service = h.choose(rng)
     service.kill()
-    yield h.rng.uniform(0, 2)
+    yield rng.uniform(0, 2)
     service.start()
 
 
-def kill_several_services(h):
-    victims = h.rng.sample(h.running(), min(3, len(h.running())))
+def kill_several_services(h, rng):
+    victims = rng.sample(h.running(), min(3, len(h.running())))
     for service in victims:
         service.kill()
-    yield h.rng.uniform(0, 6)
+    yield rng.uniform(0, 6)
     for service in victims:
         service.start()
 
 
-def freeze_service(h):
+def freeze_service(h, rng):
     """The zombie: when it wakes up its partitions belong to somebody else."""
-    service = h.choose()
+    service = h.choose(rng)
     service.process.send_signal(signal.SIGSTOP)
-    yield h.rng.choice([h.rng.uniform(0.2, 3), h.rng.uniform(5, 9), h.rng.uniform(14, 19)])
+    yield rng.choice([rng.uniform(0.2, 3), rng.uniform(5, 9), rng.uniform(14, 19)])
     service.process.send_signal(signal.SIGCONT)
 
 
-def break_broker(h, n, kill=True):
+def break_broker(h, rng, n, kill=True):
     yield h.background(lambda: h.kafka.stop_broker(n, kill))
-    yield h.rng.uniform(0, 3)
+    yield rng.uniform(0, 3)
     yield h.background(lambda: h.kafka.start_broker(n))
 
 
-def kill_broker(h):
-    yield from break_broker(h, h.rng.randint(1, 3))
+def kill_broker(h, rng):
+    yield from break_broker(h, rng, rng.randint(1, 3))
 
 
-def kill_controller(h):
-    yield from break_broker(h, h.kafka.controller() or h.rng.randint(1, 3))
+def kill_controller(h, rng):
+    other = rng.randint(1, 3)
+    yield from break_broker(h, rng, h.kafka.controller() or other)
 
 
-def kill_coordinator(h):
+def kill_coordinator(h, rng):
     """The broker of a group, or of a worker's transactions."""
-    service = h.choose("router", "delayer")
-    group = f"{h.pipeline.prefix}reprise-{service.name}"
-    if h.rng.random() < 0.5:
+    service = h.choose(rng, "router", "delayer")
+    group, other = f"{h.pipeline.prefix}reprise-{service.name}", rng.randint(1, 3)
+    if rng.random() < 0.5:
         n = h.kafka.coordinator("__consumer_offsets", group)
     else:
         n = h.kafka.coordinator("__transaction_state", f"{group}-{transactional_id(service)}-0")
-    yield from break_broker(h, n or h.rng.randint(1, 3))
+    yield from break_broker(h, rng, n or other)
 
 
-def rolling_restart(h):
+def rolling_restart(h, rng):
     for n in (1, 2, 3):
-        yield from break_broker(h, n, kill=False)
+        yield from break_broker(h, rng, n, kill=False)
 
 
-def cut_network(h):
+def cut_network(h, rng):
     """Between a service and one broker or all; what is held up comes late, or never."""
-    service = h.choose("router", "delayer", "archiver")
-    rule = h.relay.add(Rule(h.rng.choice([None, 1, 2, 3]), service.process.pid, cut=True))
-    yield h.rng.choice([h.rng.uniform(0.2, 3), h.rng.uniform(5, 9)])
-    h.relay.remove(rule, close=h.rng.random() < 0.5)
+    service = h.choose(rng, "router", "delayer", "archiver")
+    rule = h.relay.add(Rule(rng.choice([None, 1, 2, 3]), service.process.pid, cut=True))
+    yield rng.choice([rng.uniform(0.2, 3), rng.uniform(5, 9)])
+    h.relay.remove(rule, close=rng.random() < 0.5)
 
 
-def slow_network(h):
-    service = h.choose("router", "delayer", "archiver")
-    delay_s = h.rng.choice([0.02, 0.1, 0.4])
+def slow_network(h, rng):
+    service = h.choose(rng, "router", "delayer", "archiver")
+    delay_s = rng.choice([0.02, 0.1, 0.4])
     rule = h.relay.add(
-        Rule(h.rng.choice([None, 1, 2, 3]), service.process.pid, delay_s=delay_s)
+        Rule(rng.choice([None, 1, 2, 3]), service.process.pid, delay_s=delay_s)
     )
-    yield h.rng.uniform(2, 6)
+    yield rng.uniform(2, 6)
     h.relay.remove(rule, close=False)
 
 
-def lose_answer(h):
+def lose_answer(h, rng):
     """A transaction's commit, or its offsets, whose outcome the service does not learn: at once, after
     a while, or never on this connection. Whether it was done is another choice."""
-    service = h.choose("router", "delayer")
-    api_key = h.rng.choice([END_TXN, END_TXN, TXN_OFFSET_COMMIT])
-    trap = Trap(api_key, service.process.pid, lost=h.rng.random() < 0.5)
+    service = h.choose(rng, "router", "delayer")
+    api_key = rng.choice([END_TXN, END_TXN, TXN_OFFSET_COMMIT])
+    trap = Trap(api_key, service.process.pid, lost=rng.random() < 0.5)
     h.relay.traps.append(trap)
     yield h.unless(trap.done.is_set, 10)
-    yield h.rng.choice([0, h.rng.uniform(1, 5), 24])
+    yield rng.choice([0, rng.uniform(1, 5), 24])
     h.relay.heal()
 
 
-def kill_coordinator_in_commit(h):
+def kill_coordinator_in_commit(h, rng):
     """The coordinator's broker dies at the moment that it was asked to commit."""
-    service = h.choose("router", "delayer")
+    service = h.choose(rng, "router", "delayer")
     stopped = []
     trap = Trap(
         END_TXN, service.process.pid,
@@ -112,18 +114,18 @@ def kill_coordinator_in_commit(h):
     h.relay.heal()
     for n, done in stopped:
         yield done
-        yield h.rng.uniform(0, 3)
+        yield rng.uniform(0, 3)
         yield h.background(lambda n=n: h.kafka.start_broker(n))
 
 
-def kill_postgres(h):
+def kill_postgres(h, rng):
     """Its first process dies without a word, or all are told to end at once."""
-    yield h.background(h.rng.choice([h.postgres.kill, h.postgres.stop]))
-    yield h.rng.choice([0, h.rng.uniform(0, 4)])
+    yield h.background(rng.choice([h.postgres.kill, h.postgres.stop]))
+    yield rng.choice([0, rng.uniform(0, 4)])
     yield h.background(h.postgres.start)
 
 
-def exhaust_postgres(h):
+def exhaust_postgres(h, rng):
     """No connection is left, and the archivers' own are ended."""
     taken = []
     try:
@@ -136,23 +138,23 @@ def exhaust_postgres(h):
             )
     except psycopg.OperationalError:
         pass
-    yield h.rng.uniform(1, 4)
+    yield rng.uniform(1, 4)
     for connection in taken:
         connection.close()
 
 
-def add_worker(h):
-    service = h.pipeline.add(h.rng.choice(["router", "delayer", "archiver"]))
+def add_worker(h, rng):
+    service = h.pipeline.add(rng.choice(["router", "delayer", "archiver"]))
     h.configure(service)
     service.start()
-    yield h.rng.uniform(0, 2)
+    yield rng.uniform(0, 2)
 
 
-def remove_worker(h):
+def remove_worker(h, rng):
     many = [s for s in h.running() if len([o for o in h.running() if o.name == s.name]) > 1]
     if not many:
         return
-    service = h.rng.choice(many)
+    service = rng.choice(many)
     h.pipeline.services.remove(service)
     h.gone.append(service)
     service.process.send_signal(signal.SIGTERM)
@@ -161,8 +163,8 @@ def remove_worker(h):
         h.complain(f"{service.label} after SIGTERM: {service.process.returncode}")
 
 
-def restart_service(h):
-    service = h.choose()
+def restart_service(h, rng):
+    service = h.choose(rng)
     yield from restart(h, service)
 
 
@@ -174,14 +176,14 @@ def restart(h, service, **environment):
     service.start(**environment)
 
 
-def fill_disk(h):
+def fill_disk(h, rng):
     """The spill file's disk is full while more is held than memory takes."""
     if h.spill is None:
         return
     failed = h.spills_failed()
     # However little memory a worker is given, it spills when it begins its third segment of 1 MiB. Each of
     # these fills one, and what has one key is all one worker's.
-    key = b"bulky-%d" % h.rng.randrange(100)
+    key = b"bulky-%d" % rng.randrange(100)
     for _ in range(8):
         h.load.emit("bulky", key, 600_000)
     room = os.statvfs(h.spill)
@@ -191,15 +193,15 @@ def fill_disk(h):
             f.write(bytes(room.f_bavail * room.f_frsize))
     except OSError:
         pass  # as full as it gets
-    yield h.rng.uniform(6, 9)  # they are due after 5.5 s, and held for the last 3.5 or 1.5, by tier
+    yield rng.uniform(6, 9)  # they are due after 5.5 s, and held for the last 3.5 or 1.5, by tier
     filler.unlink()
     h.counts["spill_failed"] += h.spills_failed() > failed
 
 
-def step_clock(h):
+def step_clock(h, rng):
     """A service's wall clock goes forward or back, and then right again."""
     library = library_of_faketime()
-    service = h.choose("router", "delayer")
+    service = h.choose(rng, "router", "delayer")
     clock = h.pipeline.folder / f"{service.label}.clock"
     clock.write_text("+0")
     yield from restart(
@@ -208,10 +210,10 @@ def step_clock(h):
     )  # fmt: skip
     yield h.unless(lambda: service.get("/readyz")[0] == 200, 20)
     # A router that is behind by more than router.clock_skew counts from its own clock (README.md): early.
-    step_s = h.rng.choice([1, 3, 10, -1, -3, -3 if service.name == "router" else -10])
+    step_s = rng.choice([1, 3, 10, -1, -3, -3 if service.name == "router" else -10])
     began_ms = h.now_ms()
     clock.write_text(f"{step_s:+d}")
-    yield h.rng.uniform(1, 5)
+    yield rng.uniform(1, 5)
     clock.write_text("+0")
     if step_s > 0:
         h.load.ahead.append((began_ms, h.now_ms() + 25_000, 1000 * step_s))
@@ -219,7 +221,7 @@ def step_clock(h):
     yield from restart(h, service)
 
 
-def change_tiers(h):
+def change_tiers(h, rng):
     h.tiers = 1 - h.tiers
     h.reconfigure()
     yield h.background(lambda: h.pipeline.cli("topics", "apply"))

@@ -28,7 +28,7 @@ DRAIN_S = 150
 
 class Harness:
     def __init__(self, seed, relay, kafka, postgres, rate):
-        self.seed, self.rng, self.rate = seed, random.Random(seed), rate
+        self.seed, self.rate = seed, rate
         self.relay, self.kafka, self.postgres = relay, kafka, postgres
         self.tiers, self.counts, self.complaints = 0, collections.Counter(), []
         self.gone, self.active, self.victims, self.history = [], [], [], None
@@ -51,7 +51,7 @@ class Harness:
         }  # fmt: skip
         if left_out := [fault.__name__ for fault in FAULTS if fault in self.unable]:
             print(f"left out, since this machine cannot: {', '.join(left_out)}", flush=True)
-        self.load = Load(self.pipeline, self.rng)
+        self.load = Load(self.pipeline, self.rng_of("load"))
         self.replays = Replays(self.pipeline)
         for name, count in WORKERS.items():
             for _ in range(count):
@@ -89,9 +89,9 @@ class Harness:
     def running(self):
         return [s for s in self.pipeline.services if s.running() and s not in self.victims]
 
-    def choose(self, *names):
+    def choose(self, rng, *names):
         """A running service that no other fault of this cycle has."""
-        service = self.rng.choice([s for s in self.running() if not names or s.name in names])
+        service = rng.choice([s for s in self.running() if not names or s.name in names])
         self.victims.append(service)
         return service
 
@@ -156,14 +156,18 @@ class Harness:
         while time.monotonic() < end:
             self.step()
 
-    def draw(self):
+    def rng_of(self, *what):
+        """A source of choices that depends on the seed and this alone: the load draws as often as time lets it."""
+        return random.Random("/".join(map(str, (self.seed, *what))))
+
+    def draw(self, rng):
         """One fault or two that do not exclude each other."""
-        first = self.draw_one(set())
-        two = self.rng.random() < 0.3
-        second = self.draw_one({FAULTS[first][1]} - {None}) if two else None
+        first = self.draw_one(rng, set())
+        two = rng.random() < 0.3
+        second = self.draw_one(rng, {FAULTS[first][1]} - {None}) if two else None
         return [first] if second is None else [first, second]
 
-    def draw_one(self, taken):
+    def draw_one(self, rng, taken):
         """None: only what excludes it is left."""
         crowded = all(
             len([s for s in self.pipeline.services if s.name == name]) >= MOST for name in WORKERS
@@ -175,22 +179,22 @@ class Harness:
             and fault not in self.unable
             and not (fault.__name__ == "add_worker" and crowded)
         }
-        return self.rng.choices(list(able), list(able.values()))[0] if able else None
+        return rng.choices(list(able), list(able.values()))[0] if able else None
 
     def cycle(self, number):
-        self.victims = []
-        faults = self.draw()
+        self.victims, rng = [], self.rng_of(number)
+        faults = self.draw(rng)
         began = time.monotonic()
         names = " + ".join(fault.__name__ for fault in faults)
         print(f"cycle {number}: {names}", end="", flush=True)
         for fault in faults:
             self.counts[fault.__name__] += 1
-        self.active = [Course(fault(self)) for fault in faults]
+        self.active = [Course(fault(self, self.rng_of(number, i))) for i, fault in enumerate(faults)]
         while self.active:
             self.step()
         self.settle()
         print(f" {time.monotonic() - began:.1f} s", flush=True)
-        self.run_for(self.rng.uniform(0.3, 1))
+        self.run_for(rng.uniform(0.3, 1))
 
     def settle(self):
         """Until all services are ready again; one that ended by itself has failed."""

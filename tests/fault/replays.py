@@ -116,14 +116,14 @@ class Replays:
                 self.kill(process)
 
 
-def replay(h):
+def replay(h, rng):
     """A job, run by a terminal or by the archiver, which is then left alone, or disturbed."""
-    detached = h.rng.random() < 0.4
-    to = h.rng.choice(["target", "target", "router"])
-    options = ["--to", to, "--limit", h.rng.randint(20, 80), *["--detach"] * detached]
-    if (rate := h.rng.choice([None, 4, 20])) is not None:
+    detached = rng.random() < 0.4
+    to = rng.choice(["target", "target", "router"])
+    options = ["--to", to, "--limit", rng.randint(20, 80), *["--detach"] * detached]
+    if (rate := rng.choice([None, 4, 20])) is not None:
         options += ["--rate", rate]
-    disturb = h.rng.choice([leave, kill_runner, interrupt, pause, stand_still, cancel])
+    disturb = rng.choice([leave, kill_runner, interrupt, pause, stand_still, cancel])
     name, process = h.replays.begin(*options)
     found = []
 
@@ -132,30 +132,30 @@ def replay(h):
         return found or process.poll() is not None
 
     yield h.unless(begun, 15)
-    yield h.rng.uniform(0, 3)
+    yield rng.uniform(0, 3)
     if found:
-        yield from disturb(h, found[0], None if detached else process)
+        yield from disturb(h, rng, found[0], None if detached else process)
 
 
-def leave(h, job, process):
+def leave(h, rng, job, process):
     """It goes on beside the faults that follow."""
     return iter(())
 
 
-def kill_runner(h, job, process):
+def kill_runner(h, rng, job, process):
     if process is not None:
         h.replays.kill(process)
         return
     archivers = [s for s in h.running() if s.name == "archiver"]
     if archivers:
-        archiver = h.rng.choice(archivers)
+        archiver = rng.choice(archivers)
         h.victims.append(archiver)
         archiver.kill()
-        yield h.rng.uniform(0, 2)
+        yield rng.uniform(0, 2)
         archiver.start()
 
 
-def interrupt(h, job, process):
+def interrupt(h, rng, job, process):
     """Ctrl-C pauses; somebody hands it to the archiver."""
     if process is None:
         return
@@ -164,24 +164,24 @@ def interrupt(h, job, process):
     h.replays.spawn("replay", "resume", job, "--detach")
 
 
-def pause(h, job, process):
+def pause(h, rng, job, process):
     asking = h.replays.spawn("replay", "pause", job)
     yield h.unless(lambda: asking.poll() is not None, 20)
-    yield h.rng.uniform(0, 2)
+    yield rng.uniform(0, 2)
     h.replays.spawn("replay", "resume", job)
 
 
-def stand_still(h, job, process):
+def stand_still(h, rng, job, process):
     """Longer than a runner may be silent; another one goes on meanwhile."""
     if process is None or process.poll() is not None:
         return
     process.send_signal(signal.SIGSTOP)
-    yield h.rng.uniform(15, 18)
+    yield rng.uniform(15, 18)
     h.replays.spawn("replay", "resume", job)
-    yield h.rng.uniform(0, 2)
+    yield rng.uniform(0, 2)
     process.send_signal(signal.SIGCONT)
 
 
-def cancel(h, job, process):
+def cancel(h, rng, job, process):
     h.replays.spawn("replay", "cancel", job)
-    yield h.rng.uniform(0, 1)
+    yield rng.uniform(0, 1)

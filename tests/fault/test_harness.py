@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The harness without servers."""
+
+from unittest.mock import MagicMock
+
+import harness
+import pytest
+
+
+class Service:
+    """One that does as it is told, at once."""
+
+    def __init__(self, name, number):
+        self.name, self.number, self.label = name, number, f"{name}-{number}"
+        self.process, self.log = MagicMock(pid=number, returncode=0), MagicMock()
+        self.process.poll.return_value = 0
+        self.log.read_text.return_value = ""
+        self.start = self.kill = lambda **_: None
+
+    def running(self):
+        return True
+
+    def get(self, path):
+        return 200, ""
+
+
+class Dry(harness.Harness):
+    """A harness whose faults meet nothing, and which notes what was drawn. `load_draws`: how often the load draws between
+    two of their steps; `leader`: what the brokers say of their controller and coordinators."""
+
+    def __init__(self, seed, folder, load_draws=0, leader=None):
+        self.seed, self.load_draws, self.told = seed, load_draws, []
+        self.relay, self.kafka, self.postgres, self.replays = (MagicMock() for _ in range(4))
+        self.postgres.CONNECTIONS = 30
+        self.kafka.controller.return_value = self.kafka.coordinator.return_value = leader
+        self.relay.add = lambda rule: self.told.append((rule.broker, rule.cut, rule.delay_s))
+        self.replays.begin = lambda *options: self.told.append(options) or ("name", MagicMock())
+        self.pipeline = MagicMock(folder=folder, dsn="host=/nowhere")
+        self.pipeline.services = [Service(name, i) for name in harness.WORKERS for i in range(2)]
+        self.pipeline.add = self.add
+        self.load, self.load.rng = MagicMock(), self.rng_of("load")
+        self.tiers, self.counts, self.complaints = 0, harness.collections.Counter(), []
+        self.active, self.victims, self.gone, self.spill = [], [], [], None
+        self.unable = {harness.fill_disk}
+
+    def add(self, name):
+        self.told.append(name)
+        self.pipeline.services.append(Service(name, len(self.pipeline.services)))
+        return self.pipeline.services[-1]
+
+    def choose(self, rng, *names):
+        service = super().choose(rng, *names)
+        self.told.append(service.label)
+        return service
+
+    def background(self, work):
+        return lambda: True
+
+    def configure(self, service):
+        pass
+
+    reconfigure = settle = lambda self: None
+
+    def draw(self, rng):
+        faults = super().draw(rng)
+        self.told.append([fault.__name__ for fault in faults])
+        return faults
+
+    def step(self):
+        for _ in range(self.load_draws):
+            self.load.rng.random()
+        for course in list(self.active):
+            course.condition()
+            course.go_on()
+            if course.ended:
+                self.active.remove(course)
+
+    def run_for(self, seconds):
+        self.told.append(seconds)
+
+
+@pytest.fixture
+def dry(tmp_path, monkeypatch):
+    """Makes one, and runs some cycles of it."""
+
+    class Noting(harness.Course):
+        def __init__(self, generator):
+            def noted():
+                for wait in generator:
+                    if not callable(wait):
+                        h.told.append(wait)
+                    yield wait
+
+            super().__init__(noted())
+
+    def run(seed, **how):
+        nonlocal h
+        h = Dry(seed, tmp_path, **how)
+        for number in range(1, 61):
+            h.cycle(number)
+        return h
+
+    h = None
+    monkeypatch.setattr(harness, "Course", Noting)
+    return run
+
+
+def test_a_seed_repeats_its_faults(dry):
+    told = [dry(1, load_draws=draws, leader=leader).told for draws, leader in ((0, None), (1, 2), (3, 1))]
+    assert told[0] == told[1] == told[2]
+    assert told[0] != dry(2).told
