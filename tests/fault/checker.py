@@ -18,10 +18,11 @@ Delivery = collections.namedtuple(
 Event = collections.namedtuple("Event", "partition offset key value task")
 # A record of dead-letter: its DeadLetter as a dict.
 Letter = collections.namedtuple("Letter", "partition offset key letter")
-# A dead letter that a replay job took: its place in dead-letter, and whether the job says it sent it.
-Item = collections.namedtuple("Item", "task_id place sent")
-# A replay job at the end, as the database has it. `to`: target (the task again) or router (its event).
-Replay = collections.namedtuple("Replay", "job to state items")
+# A dead letter that a replay job took: its place in dead-letter, and whether the job says that it sent it, or refused to.
+Item = collections.namedtuple("Item", "task_id place sent refused", defaults=(False,))
+# A replay job at the end, as the database has it. `to`: target (the task again) or router (its event). `cancelled`:
+# somebody asked for that.
+Replay = collections.namedtuple("Replay", "job to state items cancelled", defaults=(False,))
 
 NAMES = ("reprise-task-id", "reprise-attempt", "reprise-due", "reprise-first-failed-at")
 ENDED_JOBS = ("done", "cancelled", "stopped")
@@ -273,7 +274,7 @@ class Judge:
         """A job ends, and sends each of its dead letters once; two never have the same one."""
         takers = collections.defaultdict(list)
         for job in self.history.replays:
-            if job.state not in ENDED_JOBS:
+            if job.state not in ENDED_JOBS or (job.state != "done" and not job.cancelled):
                 self.say("replay", None, f"{job.job} is {job.state}")
             for item in job.items:
                 if item.place not in self.places:
@@ -281,6 +282,10 @@ class Judge:
                 elif item.sent:
                     takers[item.place].append(job.job)
                     self.events_of(job, item)
+                elif item.refused:
+                    self.refusal(job, item)
+                elif job.state == "done":
+                    self.say("lost", item.task_id, f"{job.job} is done without it")
         for place, jobs in takers.items():
             if len(jobs) > 1:
                 task_id = self.places[place].letter["task"]["task_id"]
@@ -288,6 +293,11 @@ class Judge:
         for task_id, job in {key[:2] for key in self.said.keys() | self.sent.keys() if key[1]}:
             if (task_id, job) not in self.replayed:
                 self.say("replay", task_id, f"{job} did not send it")
+
+    def refusal(self, job, item):
+        """What has no target cannot go there. Nothing else is a reason."""
+        if job.to != "target" or self.places[item.place].letter["reason"] != "NO_TARGET":
+            self.say("replay", item.task_id, f"{job.job} refused it")
 
     def events_of(self, job, item):
         """What goes to the router goes there once, as it was."""

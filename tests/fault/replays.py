@@ -8,16 +8,12 @@ import subprocess
 import time
 
 import psycopg
-from checker import Item, Replay
+from checker import ENDED_JOBS, Item, Replay
 from pipeline import BUILD
 from psycopg.rows import dict_row
 
 # What is dead for these reasons; what has no target is refused again and again.
 REASONS = "exhausted,non_retryable,no_target"
-FINISHED = ("done", "cancelled", "stopped")
-ENDED = """
-select exists (select from dead_letter as d where d.replay_job = %(job)s and d.task_id = %(task_id)s)
-"""
 ITEMS = """
 select j.job, j.state, j.marked, coalesce(j.options->>'to', 'target') as "to", i.n, i.refused, i.task_id,
        d.record_partition, d.record_offset
@@ -35,6 +31,7 @@ class Replays:
         self.pipeline = pipeline
         self.numbers = itertools.count(1)
         self.processes, self.killed = [], set()
+        self.cancelled = set()  # jobs
 
     def spawn(self, *arguments):
         command = [BUILD / "bin/reprise", *map(str, arguments), "--config", self.pipeline.config_file]
@@ -85,7 +82,7 @@ class Replays:
         ]
 
     def open_jobs(self):
-        rows = self.query("select job from replay_job where state <> all(%(states)s)", states=list(FINISHED))
+        rows = self.query("select job from replay_job where state <> all(%(states)s)", states=list(ENDED_JOBS))
         return None if rows is None else [row["job"] for row in rows]
 
     def finish(self, deadline):
@@ -103,11 +100,14 @@ class Replays:
         """What the database says of all jobs."""
         replays = {}
         for row in self.query(ITEMS):
-            replay = replays.setdefault(row["job"], Replay(row["job"], row["to"], row["state"], []))
+            job = row["job"]
+            new = Replay(job, row["to"], row["state"], [], job in self.cancelled)
+            replay = replays.setdefault(job, new)
             if row["n"] is not None:
                 place = (row["record_partition"], row["record_offset"])
-                sent = row["refused"] is None and row["n"] < row["marked"]
-                replay.items.append(Item(row["task_id"], place, sent))
+                refused = row["refused"] is not None
+                sent = not refused and row["n"] < row["marked"]
+                replay.items.append(Item(row["task_id"], place, sent, refused))
         return list(replays.values())
 
     def close(self):
@@ -183,5 +183,6 @@ def stand_still(h, rng, job, process):
 
 
 def cancel(h, rng, job, process):
+    h.replays.cancelled.add(job)
     h.replays.spawn("replay", "cancel", job)
     yield rng.uniform(0, 1)

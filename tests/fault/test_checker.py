@@ -116,10 +116,10 @@ def replayed():
     h.rows += [row(l) for l in h.letters[2:]]
     h.archived_to[0] = 4
     h.replays = [
-        Replay("never", "target", "cancelled", [Item("dies", (0, 0), False)]),
+        Replay("never", "target", "cancelled", [Item("dies", (0, 0), False)], True),
         Replay("a", "router", "done", [Item("dies", (0, 0), True)]),
         Replay("b", "target", "done", [Item("dies", (0, 2), True)]),
-        Replay("c", "target", "stopped", [Item("dies", (0, 3), True)]),
+        Replay("c", "target", "stopped", [Item("dies", (0, 3), True)], True),
     ]
     return h
 
@@ -386,6 +386,18 @@ def say_sent_but_not(h):
     h.replays[0].items[0] = Item("dies", (0, 0), True)
 
 
+def be_done_without_one(h):
+    h.replays[0] = h.replays[0]._replace(state="done")
+
+
+def refuse(h):
+    h.replays[0].items[0] = Item("dies", (0, 0), False, True)
+
+
+def stop_by_itself(h):
+    h.replays[3] = h.replays[3]._replace(cancelled=False)
+
+
 def lose_link(h):
     h.rows[-1]["replay_job"] = None
 
@@ -410,13 +422,23 @@ def test_a_good_history_of_replays_has_no_faults():
         (send_although_cancelled, "replay"), (replay_what_nobody_asked_for, "replay"),
         (same_attempt_again, "lost"), (change_replayed_payload, "altered"),
         (change_replayed_event, "altered"), (never_finish, "replay"), (say_sent_but_not, "lost"),
-        (lose_link, "archive"),
+        (lose_link, "archive"), (be_done_without_one, "lost"), (refuse, "replay"),
+        (stop_by_itself, "replay"),
     ],
 )  # fmt: skip
 def test_a_fault_of_a_replay_is_found(spoil, rule):
     history = replayed()
     spoil(history)
     assert rule in rules(history)
+
+
+def test_what_has_no_target_may_be_refused_there():
+    history = good()
+    history.plans["dies"].reason = history.letters[0].letter["reason"] = history.rows[0]["reason"] = "NO_TARGET"
+    history.replays = [Replay("a", "target", "done", [Item("dies", (0, 0), False, True)])]
+    assert judge(history) == []
+    history.replays = [history.replays[0]._replace(to="router")]
+    assert rules(history) == {"replay"}
 
 
 def test_a_clock_that_was_ahead_excuses_as_much_and_no_more():
