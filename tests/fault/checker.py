@@ -26,6 +26,7 @@ Replay = collections.namedtuple("Replay", "job to state items cancelled", defaul
 
 NAMES = ("reprise-task-id", "reprise-attempt", "reprise-due", "reprise-first-failed-at")
 ENDED_JOBS = ("done", "cancelled", "stopped")
+LEFT_OUT = {"payload", "headers", "error"}  # of a task that does not fit dead-letter
 TASK_COLUMNS = {
     "task_id": "task_id", "task_type": "task_type", "target": "target", "key": "task_key",
     "payload": "payload", "attempt": "attempt", "source": "source",
@@ -61,6 +62,10 @@ class History:
     # Places (topic, partition, offset) of what a reader was given while the history was made.
     seen: set = dataclasses.field(default_factory=set)
     replays: list = dataclasses.field(default_factory=list)
+    # The largest event that surely fits dead-letter; of a larger one the dead letter may leave things out.
+    fits: int = 1_000_000
+    # Places of records in tiers that no committed offset says are settled.
+    unsettled: list = dataclasses.field(default_factory=list)
 
 
 def text_of(headers, name):
@@ -96,7 +101,7 @@ def judge(history):
     judge = Judge(history)
     for rule in (
         judge.outcomes, judge.attempts, judge.contents, judge.times, judge.ends, judge.letters,
-        judge.archive, judge.readers, judge.replays,
+        judge.archive, judge.readers, judge.replays, judge.tiers,
     ):  # fmt: skip
         rule()
     return judge.faults
@@ -204,9 +209,12 @@ class Judge:
             said = self.said.get(key)
             plan = self.history.plans.get(key[0])
             for d in deliveries:
-                due = number_of(d.headers, "reprise-due")
-                if due is None or plan is None:
+                if plan is None:
                     continue  # told by another rule
+                due = number_of(d.headers, "reprise-due")
+                if due is None:
+                    self.say("altered", key[0], f"attempt {key[2]}: no number in reprise-due")
+                    continue
                 first = number_of(d.headers, "reprise-first-failed-at")
                 before = self.said.get((key[0], None, 1))
                 if said is not None:
@@ -237,20 +245,36 @@ class Judge:
                 self.say("end", task_id, f"{ends or 'none'} in replay {job}")
 
     def letters(self):
-        """A dead letter has its event as it came, and says how often it was tried."""
-        for (task_id, replay, attempt), letters in self.buried.items():
+        """A dead letter has its event as it came, its key and where it was, and says how often it was tried."""
+        for key, letters in self.buried.items():
+            task_id, replay, attempt = key
             plan = self.history.plans.get(task_id)
+            if plan is None:
+                self.say("altered", task_id, "a dead letter of what nobody sent")
+            said = self.said.get(key, ())
             for l in letters:
-                key = self.key_of_letter(l.letter)
-                said = [event.task for event in self.said.get(key, ())]
                 task = l.letter["task"]
-                # What does not fit dead-letter either leaves its payload behind.
-                shrunk = l.letter["reason"] == "OVERSIZED" and task and task["payload"] is None
-                if task not in said and not shrunk:
+                if not any(self.is_of(task, event) for event in said):
                     self.say("altered", task_id, "the dead letter's task is not its event")
+                if l.key not in [key_of_record(event) for event in said]:
+                    self.say("altered", task_id, f"the dead letter's key: {l.key!r}")
+                place = l.letter["partition"], l.letter["offset"]
+                if l.letter["topic"].endswith("failed-tasks") and place not in [e[:2] for e in said]:
+                    self.say("altered", task_id, f"the dead letter's event is not at {place}")
                 wanted = plan and (plan.attempts if replay is None else attempt)
                 if wanted is not None and l.letter["attempts"] != wanted:
                     self.say("attempt", task_id, f"{l.letter['attempts']} for {wanted}")
+
+    def is_of(self, task, event):
+        """Whether a dead letter's task is the event's."""
+        if task is None or event.task is None or len(event.value) <= self.history.fits:
+            return task == event.task
+        return all(task[name] == event.task[name] for name in task.keys() - LEFT_OUT)
+
+    def tiers(self):
+        """Once every task has ended, everything in the tiers is settled."""
+        for place in self.history.unsettled:
+            self.say("unsettled", None, "{}-{}@{}".format(*place))
 
     def archive(self):
         """The archive has each dead letter once, as it is, and knows how far it has come."""
@@ -325,6 +349,13 @@ class Judge:
         for (topic, partition), offsets in sorted(unread.items()):
             say = f"{topic}-{partition}: {len(offsets)} were not read, the first {min(offsets)}"
             self.say("unread", None, say)
+
+
+def key_of_record(event):
+    """The key of what reprise makes of it: the task's own, else its id."""
+    if event.task is None:
+        return event.key
+    return event.task["key"] if event.task["key"] is not None else event.task["task_id"].encode()
 
 
 def ms_of(time):

@@ -222,7 +222,7 @@ class Load:
             rows = connection.execute("select * from dead_letter").fetchall()
         return History(
             self.plans, events, deliveries, letters, rows, archived, self.ahead, set(received),
-            list(replays),
+            list(replays), unsettled=unsettled(pipeline),
         )  # fmt: skip
 
 
@@ -251,8 +251,33 @@ def wait_stable(bootstrap, topic, partitions, timeout=60):
         time.sleep(0.5)
 
 
-def read_all(bootstrap, topic, timeout=60):
-    """All committed records of a topic, from its beginning to what is its end now."""
+def unsettled(pipeline, timeout=30):
+    """Places of the records in tiers, retired ones too, that are not settled by what the delayers committed, when there
+    are none any more or time is up."""
+    bootstrap, deadline = pipeline.kafka.bootstrap, time.monotonic() + timeout
+    group = {"bootstrap.servers": bootstrap, "group.id": f"{pipeline.prefix}reprise-delayer"}
+    consumer = Consumer(group)
+    try:
+        topics = consumer.list_topics(timeout=10).topics
+        tiers = [name for name in topics if name.startswith(f"{pipeline.prefix}retry-")]
+        assert tiers, "no tiers"
+        while True:
+            left = [place for name in tiers for place in unsettled_of(consumer, bootstrap, name)]
+            if not left or time.monotonic() > deadline:
+                return left
+            time.sleep(0.5)
+    finally:
+        consumer.close()
+
+
+def unsettled_of(consumer, bootstrap, topic):
+    asked = [TopicPartition(topic, p) for p in partitions_of(consumer, topic)]
+    low = {tp.partition: tp.offset for tp in consumer.committed(asked, timeout=10) if tp.offset >= 0}
+    return [(topic, m.partition(), m.offset()) for m in read_all(bootstrap, topic, begin=low)]
+
+
+def read_all(bootstrap, topic, timeout=60, begin={}):
+    """All committed records of a topic, from its beginning, or these offsets, to what is its end now."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -266,7 +291,7 @@ def read_all(bootstrap, topic, timeout=60):
     try:
         partitions = partitions_of(consumer, topic)
         wait_stable(bootstrap, topic, partitions)
-        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        consumer.assign([TopicPartition(topic, p, begin.get(p, OFFSET_BEGINNING)) for p in partitions])
         messages, left, deadline = [], set(partitions), time.monotonic() + timeout
         while left:
             assert time.monotonic() < deadline, f"{topic}: cannot read {left} to the end"
