@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay jobs of a pipeline under faults: they are begun, disturbed, and at the end brought to theirs."""
 
-import itertools
 import os
 import signal
 import subprocess
@@ -29,7 +28,7 @@ class Replays:
 
     def __init__(self, pipeline):
         self.pipeline = pipeline
-        self.numbers = itertools.count(1)
+        self.begun = 0
         self.processes, self.killed = [], set()
         self.cancelled = set()  # jobs
 
@@ -49,7 +48,8 @@ class Replays:
 
     def begin(self, *options):
         """A process that plans a job and, unless the archiver is to, runs it; and its name."""
-        name = f"fault-{next(self.numbers)}"
+        self.begun += 1
+        name = f"fault-{self.begun}"
         return name, self.spawn(
             "dlq", "replay", "--dead-for", REASONS, "--as", name, "--reason", "tests", "--yes", *options
         )
@@ -70,9 +70,10 @@ class Replays:
         return [p.pid for p in self.processes if p.poll() is None]
 
     def kill(self, process):
-        process.kill()
-        process.wait()
-        self.killed.add(process.pid)
+        if process.poll() is None:
+            self.killed.add(process.pid)
+            process.kill()
+            process.wait()
 
     def crashes(self):
         return [
@@ -112,8 +113,7 @@ class Replays:
 
     def close(self):
         for process in self.processes:
-            if process.poll() is None:
-                self.kill(process)
+            self.kill(process)
 
 
 def replay(h, rng):

@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The harness without servers."""
 
+import collections
+import signal
+import socket
+import subprocess
+import time
 from unittest.mock import MagicMock
 
+import faults
 import harness
 import pytest
+from checker import Item, Replay
+from pipeline import Pipeline, Reader, now_ms
+from relay import END_TXN, Relay, Trap
+from replays import Replays
+from servers import free_port
 
 
 class Service:
@@ -34,12 +45,14 @@ class Dry(harness.Harness):
         self.postgres.CONNECTIONS = 30
         self.kafka.controller.return_value = self.kafka.coordinator.return_value = leader
         self.relay.add = lambda rule: self.told.append((rule.broker, rule.cut, rule.delay_s))
+        self.relay.disarm.return_value = False
         self.replays.begin = lambda *options: self.told.append(options) or ("name", MagicMock())
         self.pipeline = MagicMock(folder=folder, dsn="host=/nowhere")
         self.pipeline.services = [Service(name, i) for name in harness.WORKERS for i in range(2)]
         self.pipeline.add = self.add
         self.load, self.load.rng = MagicMock(), self.rng_of("load")
-        self.tiers, self.counts, self.complaints = 0, harness.collections.Counter(), []
+        self.tiers, self.complaints = 0, []
+        self.counts, self.met = collections.Counter(), collections.Counter()
         self.active, self.victims, self.gone, self.spill = [], [], [], None
         self.unable = {harness.fill_disk}
 
@@ -109,3 +122,48 @@ def test_a_seed_repeats_its_faults(dry):
     told = [dry(1, load_draws=draws, leader=leader).told for draws, leader in ((0, None), (1, 2), (3, 1))]
     assert told[0] == told[1] == told[2]
     assert told[0] != dry(2).told
+
+
+def judged(h, monkeypatch):
+    """The harness after `check`, of whose calls to the load it returns the names."""
+    monkeypatch.setattr(harness, "judge", lambda history: [])
+    h.settle = lambda meanwhile: harness.Harness.settle(h, meanwhile)
+    h.check()
+    return [name for name, _, _ in h.load.mock_calls]
+
+
+def test_the_quiet_time_comes_after_the_replays(tmp_path, monkeypatch):
+    h = Dry(1, tmp_path)
+    h.replays.begun = 0
+    calls = judged(h, monkeypatch)
+    assert calls.index("await_replayed") < calls.index("finish") < calls.index("history")
+    assert not h.complaints and "emit" not in calls
+
+
+def test_a_service_that_ended_at_last_is_told_of(tmp_path, monkeypatch):
+    h = Dry(1, tmp_path)
+    h.replays.begun = 0
+    ended = h.pipeline.services[0]
+    ended.running = lambda: False
+    ended.start = lambda: setattr(ended, "running", lambda: True)
+    judged(h, monkeypatch)
+    assert len(h.complaints) == 1
+
+
+@pytest.mark.parametrize("sent, begun, wrong", [(False, 2, 1), (True, 2, 0), (False, 0, 0)])
+def test_replays_of_which_none_sends_anything_are_told_of(tmp_path, sent, begun, wrong):
+    h = Dry(1, tmp_path)
+    h.replays.begun = begun
+    h.replays.history.return_value = [Replay("a", "target", "done", [Item("t", (0, 0), sent)])]
+    h.finish_replays()
+    assert len(h.complaints) == wrong
+
+
+def test_a_replay_that_crashed_before_it_was_killed_is_told_of():
+    process = subprocess.Popen(["sh", "-c", "kill -SEGV $$"])
+    while process.poll() is None:
+        time.sleep(0.01)
+    replays = Replays(None)
+    replays.processes.append(process)
+    replays.kill(process)
+    assert [f"signal {signal.SIGSEGV:d}" in crash for crash in replays.crashes()] == [True]
