@@ -167,3 +167,34 @@ def test_a_replay_that_crashed_before_it_was_killed_is_told_of():
     replays.processes.append(process)
     replays.kill(process)
     assert [f"signal {signal.SIGSEGV:d}" in crash for crash in replays.crashes()] == [True]
+
+
+class Slow:
+    """A consumer that waits until it has so many, or time is up, as librdkafka does."""
+
+    def __init__(self, messages):
+        self.messages = messages
+
+    def consume(self, count, timeout):
+        taken, self.messages = self.messages[:count], self.messages[count:]
+        time.sleep(timeout if len(taken) < count else 0)
+        return taken
+
+
+def test_a_reader_knows_when_a_record_came_although_it_reads_on():
+    reader, began_ms = Reader.__new__(Reader), now_ms()
+    reader.records, reader.next = [], {}
+    message = MagicMock()
+    message.error.return_value = None
+    message.offset.return_value = 1
+    reader.consumer = Slow([message] * 3)
+    assert len(reader.poll(0.3)) == 3
+    assert now_ms() - began_ms >= 300
+    assert all(record.received_ms - began_ms < 200 for record in reader.records)
+
+
+def test_what_a_removed_service_logged_is_looked_at(tmp_path):
+    pipeline = Pipeline.__new__(Pipeline)
+    pipeline.folder, pipeline.services, pipeline.readers = tmp_path, [], []
+    (tmp_path / "replay-0.log").write_text("x.c:1: runtime error: y")
+    assert len(pipeline.close()) == 1

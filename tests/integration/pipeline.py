@@ -66,6 +66,13 @@ def partitions_of(consumer, topic):
     return wait_for(known, f"a broker that knows of {topic}", 60)
 
 
+def record_of(message, received_ms):
+    return Record(
+        message.topic(), message.partition(), message.offset(), message.key(), message.value(),
+        message.headers() or [], message.timestamp()[1], received_ms,
+    )  # fmt: skip
+
+
 class Reader:
     """Reads all of a topic from its beginning, as a handler with isolation.level=read_committed does."""
 
@@ -98,21 +105,24 @@ class Reader:
 
     def poll(self, seconds=0.05):
         """Reads on for so long; returns what came."""
-        fresh = []
-        for message in self.consumer.consume(500, seconds):
-            if message.error() is not None:
-                # Of a broker that does not know of the topic yet; librdkafka asks again.
-                assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART, message.error()
-                continue
-            self.next[message.partition()] = message.offset() + 1
-            fresh.append(
-                Record(
-                    message.topic(), message.partition(), message.offset(), message.key(),
-                    message.value(), message.headers() or [], message.timestamp()[1], now_ms(),
-                )
-            )  # fmt: skip
+        fresh, left, deadline = [], seconds, time.monotonic() + seconds
+        while left >= 0:
+            # For many at once it would wait on until time is up, and nobody would know when they came.
+            messages = self.consumer.consume(1, left)
+            messages += self.consumer.consume(499, 0) if messages else []
+            received_ms = now_ms()
+            fresh += [record_of(m, received_ms) for m in messages if self.is_record(m)]
+            left = deadline - time.monotonic()
         self.records += fresh
         return fresh
+
+    def is_record(self, message):
+        if message.error() is not None:
+            # Of a broker that does not know of the topic yet; librdkafka asks again.
+            assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART, message.error()
+            return False
+        self.next[message.partition()] = message.offset() + 1
+        return True
 
     def wait(self, count, where=lambda record: True, timeout=30):
         """Reads until there are `count` records of this kind; returns them all."""
@@ -302,7 +312,7 @@ class Pipeline:
         return rows[0]
 
     def logs(self):
-        return {s.label: s.log.read_text(errors="replace") for s in self.services if s.log.exists()}
+        return {path.stem: path.read_text(errors="replace") for path in sorted(self.folder.glob("*.log"))}
 
     def close(self):
         """Ends all; returns what was not as it should be at the end."""
