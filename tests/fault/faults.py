@@ -216,7 +216,8 @@ def step_clock(h, rng):
     yield rng.uniform(1, 5)
     clock.write_text("+0")
     if step_s > 0:
-        h.load.ahead.append((began_ms, h.now_ms() + 25_000, 1000 * step_s))
+        # What it let go until then is due a step later at most, however long that was under way.
+        h.load.ahead.append((began_ms, h.now_ms() + 1000 * step_s, 1000 * step_s))
     yield 1
     yield from restart(h, service)
 

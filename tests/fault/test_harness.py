@@ -198,3 +198,12 @@ def test_what_a_removed_service_logged_is_looked_at(tmp_path):
     pipeline.folder, pipeline.services, pipeline.readers = tmp_path, [], []
     (tmp_path / "replay-0.log").write_text("x.c:1: runtime error: y")
     assert len(pipeline.close()) == 1
+
+
+def test_a_clock_that_was_ahead_excuses_what_was_let_go_and_nothing_later(tmp_path):
+    steps = []
+    for seed in range(20):
+        h = Dry(seed, tmp_path)
+        list(faults.step_clock(h, h.rng_of(1)))
+        steps += [call.args[0] for call in h.load.ahead.append.call_args_list]
+    assert steps and all(0 <= end - begin - ahead < 1000 for begin, end, ahead in steps)
