@@ -14,8 +14,10 @@ pipelines, sanitizer = pytest.StashKey(), pytest.StashKey()
 
 
 def pytest_configure(config):
-    """SIGTERM ends a run like Ctrl-C does: fixtures are torn down."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """SIGTERM and SIGHUP end a run like Ctrl-C does: fixtures are torn down."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, signal.default_int_handler)
     config.stash[pipelines] = []
     config.stash[sanitizer] = Sanitizer()
     # Processes that share the tests between them (pytest-xdist) inherit it.

@@ -3,6 +3,7 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import pickle
 import random
 import subprocess
@@ -44,8 +45,13 @@ class Harness:
             **TIERS[0],
         }
         self.pipeline = Pipeline(kafka, postgres, f"seed-{seed}", config, 6, folder="fault")
-        relay.pids = self.pids
-        self.spill = self.mount()
+        with contextlib.ExitStack() as undo:
+            self.spill = self.mount(undo)
+            self.begin()
+            self.undo = undo.pop_all()
+
+    def begin(self):
+        self.relay.pids = self.pids
         self.unable = {
             *[fill_disk] * (self.spill is None), *[step_clock] * (library_of_faketime() is None)
         }  # fmt: skip
@@ -60,22 +66,24 @@ class Harness:
                 service.start()
         self.owed, self.last = 0.0, time.monotonic()
 
-    def mount(self):
+    def mount(self, undo):
         """A small disk for the spill files; None where we may not have one."""
         folder = self.pipeline.folder / "spill"
         folder.mkdir()
         command = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=0777", "tmpfs", folder]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
-        return folder if done.returncode == 0 else None
+        if done.returncode != 0:
+            return None
+        undo.callback(subprocess.run, ["umount", "-l", folder], stdin=subprocess.DEVNULL)
+        return folder
 
     def close(self):
-        self.relay.heal()
-        self.replays.close()
-        faults = self.pipeline.close()
-        if self.spill is not None:
-            subprocess.run(["umount", "-l", self.spill], stdin=subprocess.DEVNULL)
-        self.relay.pids = lambda: []
-        self.pool.shutdown()
+        with self.undo:
+            self.relay.heal()
+            self.replays.close()
+            faults = self.pipeline.close()
+            self.relay.pids = lambda: []
+            self.pool.shutdown()
         return faults
 
     # What the faults need.

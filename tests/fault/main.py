@@ -11,6 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
 from cluster import Cluster, Postgres
+from faults import FAULTS
 from harness import Harness, keep
 from pipeline import BUILD
 from relay import Relay
@@ -31,7 +32,7 @@ def arguments():
         help="cycles between two counts, each part with a pipeline and a seed of its own (25)",
     )  # fmt: skip
     parser.add_argument("--rate", type=float, default=30, help="new tasks a second (30)")
-    parser.add_argument("--only", metavar="FAULT", help="no fault but this one")
+    parser.add_argument("--only", choices=[fault.__name__ for fault in FAULTS], help="no fault but this one")
     return parser.parse_args()
 
 
@@ -45,7 +46,7 @@ def part(servers, seed, cycles, rate):
         for number in range(1, cycles + 1):
             harness.cycle(number)
         _, faults = harness.check()
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         broken_off, faults = error, [f"broken off: {error!r}"]
     finally:
         ends = harness.close()
@@ -71,13 +72,12 @@ def part(servers, seed, cycles, rate):
 
 def main():
     options = arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, signal.default_int_handler)
     seed = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
-    if options.only:
-        import faults
-
-        for fault in [f for f in faults.FAULTS if f.__name__ != options.only]:
-            del faults.FAULTS[fault]
+    for fault in [f for f in FAULTS if options.only not in (None, f.__name__)]:
+        del FAULTS[fault]
     wrong, tasks, counts, done = 0, 0, collections.Counter(), 0
     relay = Relay([free_port() for _ in range(3)], lambda: [])
     began = time.monotonic()

@@ -207,3 +207,13 @@ def test_a_clock_that_was_ahead_excuses_what_was_let_go_and_nothing_later(tmp_pa
         list(faults.step_clock(h, h.rng_of(1)))
         steps += [call.args[0] for call in h.load.ahead.append.call_args_list]
     assert steps and all(0 <= end - begin - ahead < 1000 for begin, end, ahead in steps)
+
+
+def test_the_disk_goes_when_a_harness_does_not_come_about(tmp_path, monkeypatch):
+    ran = MagicMock(return_value=MagicMock(returncode=0))
+    monkeypatch.setattr(harness.subprocess, "run", ran)
+    monkeypatch.setattr(harness, "Pipeline", lambda *_, **__: MagicMock(folder=tmp_path))
+    monkeypatch.setattr(harness, "Load", MagicMock(side_effect=RuntimeError))
+    with pytest.raises(RuntimeError):
+        harness.Harness(1, MagicMock(), MagicMock(), MagicMock(), 1)
+    assert [call.args[0][0] for call in ran.call_args_list] == ["mount", "umount"]
