@@ -63,23 +63,24 @@ class Cluster(servers.Kafka):
     def coordinator(self, internal_topic, name):
         """The broker that leads the partition where this group or transactional id is kept."""
         partitions = self.admin.list_topics(internal_topic, timeout=10).topics[internal_topic].partitions
-        hashed = 0
-        for byte in name.encode():  # as String.hashCode of Java
-            hashed = (31 * hashed + byte) & 0xFFFFFFFF
-        leader = partitions[(hashed & 0x7FFFFFFF) % len(partitions)].leader
+        leader = partitions[partition_for(name, len(partitions))].leader if partitions else None
         return leader if leader in (1, 2, 3) else None
+
+
+def partition_for(name, partitions):
+    """As the brokers have it: Utils.abs(name.hashCode()) % partitions, of Java's 32 bits with a sign."""
+    hashed = 0
+    for byte in name.encode():
+        hashed = (31 * hashed + byte) & 0xFFFFFFFF
+    least = 1 << 31  # has no absolute value of 32 bits: 0
+    return (0 if hashed == least else hashed if hashed < least else 2 * least - hashed) % partitions
 
 
 class Postgres(servers.Postgres):
     CONNECTIONS = 30
 
     def __init__(self, folder):
-        self.folder = folder
-        servers.run_script(
-            self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(),
-            "--set", f"max_connections={self.CONNECTIONS}",
-        )  # fmt: skip
-        self.dsn = (folder / "dsn").read_text().strip()
+        super().__init__(folder, [f"max_connections={self.CONNECTIONS}"])
 
     def kill(self):
         """The first of its processes alone; the others end once they notice."""

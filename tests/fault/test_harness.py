@@ -12,6 +12,7 @@ import faults
 import harness
 import pytest
 from checker import Item, Replay
+from cluster import partition_for
 from pipeline import Pipeline, Reader, now_ms
 from relay import END_TXN, Relay, Trap
 from replays import Replays
@@ -217,3 +218,10 @@ def test_the_disk_goes_when_a_harness_does_not_come_about(tmp_path, monkeypatch)
     with pytest.raises(RuntimeError):
         harness.Harness(1, MagicMock(), MagicMock(), MagicMock(), 1)
     assert [call.args[0][0] for call in ran.call_args_list] == ["mount", "umount"]
+
+
+def test_a_partition_is_found_as_the_brokers_do():
+    """By Java: "polygenelubricants" has the one hash without an absolute value."""
+    hashes = {"reprise-router": 940394000, "reprise-delayer": -747857015, "polygenelubricants": -(1 << 31)}
+    for name, hashed in hashes.items():
+        assert partition_for(name, 50) == (0 if hashed == -(1 << 31) else abs(hashed) % 50)
