@@ -14,6 +14,7 @@ from replays import replay
 # What may come out of a service's stop, beside 0: a drain that was abandoned, since the brokers or
 # the database were away meanwhile.
 ENDED = (0, 3)
+END_S = 60  # a commit takes twenty seconds at most, and once more what one call may take
 
 
 def kill_service(h, rng):
@@ -24,7 +25,9 @@ def kill_service(h, rng):
 
 
 def kill_several_services(h, rng):
-    victims = rng.sample(h.running(), min(3, len(h.running())))
+    running = h.running()
+    running.remove(rng.choice([s for s in running if s.name != "archiver"]))  # for another fault to choose
+    victims = rng.sample(running, min(3, len(running)))
     for service in victims:
         service.kill()
     yield rng.uniform(0, 6)
@@ -98,24 +101,30 @@ def lose_answer(h, rng):
     h.relay.traps.append(trap)
     yield h.unless(trap.done.is_set, 10)
     yield rng.choice([0, rng.uniform(1, 5), 24])
-    h.relay.heal()
+    h.met["lose_answer"] += h.relay.disarm(trap)
 
 
 def kill_coordinator_in_commit(h, rng):
-    """The coordinator's broker dies at the moment that it was asked to commit."""
     service = h.choose(rng, "router", "delayer")
+    met = yield from kill_in_commit(h, service.process, rng.uniform(0, 3), 10)
+    h.met["kill_coordinator_in_commit"] += met
+
+
+def kill_in_commit(h, process, pause_s, patience_s):
+    """The coordinator's broker dies at the moment that it was asked to commit; whether there was one."""
     stopped = []
     trap = Trap(
-        END_TXN, service.process.pid,
+        END_TXN, process.pid,
         lambda n: stopped.append((n, h.background(lambda: h.kafka.stop_broker(n, True)))),
     )  # fmt: skip
     h.relay.traps.append(trap)
-    yield h.unless(trap.done.is_set, 10)
-    h.relay.heal()
+    yield h.unless(trap.done.is_set, patience_s)
+    h.relay.disarm(trap)
     for n, done in stopped:
         yield done
-        yield rng.uniform(0, 3)
+        yield pause_s
         yield h.background(lambda n=n: h.kafka.start_broker(n))
+    return bool(stopped)
 
 
 def kill_postgres(h, rng):
@@ -144,7 +153,7 @@ def exhaust_postgres(h, rng):
 
 
 def add_worker(h, rng):
-    service = h.pipeline.add(rng.choice(["router", "delayer", "archiver"]))
+    service = h.pipeline.add(rng.choice(h.wanting()))
     h.configure(service)
     service.start()
     yield rng.uniform(0, 2)
@@ -156,11 +165,7 @@ def remove_worker(h, rng):
         return
     service = rng.choice(many)
     h.pipeline.services.remove(service)
-    h.gone.append(service)
-    service.process.send_signal(signal.SIGTERM)
-    yield lambda: service.process.poll() is not None
-    if service.process.returncode not in ENDED:
-        h.complain(f"{service.label} after SIGTERM: {service.process.returncode}")
+    yield from stop(h, service)
 
 
 def restart_service(h, rng):
@@ -168,18 +173,23 @@ def restart_service(h, rng):
     yield from restart(h, service)
 
 
-def restart(h, service, **environment):
+def stop(h, service):
     service.process.send_signal(signal.SIGTERM)
-    yield lambda: service.process.poll() is not None
-    if service.process.returncode not in ENDED:
-        h.complain(f"{service.label} after SIGTERM: {service.process.returncode}")
+    yield h.unless(lambda: service.process.poll() is not None, END_S)
+    if (code := service.process.poll()) is None:
+        service.kill()
+        code = f"no end in {END_S} s"
+    if code not in ENDED:
+        h.complain(f"{service.label} after SIGTERM: {code}")
+
+
+def restart(h, service, **environment):
+    yield from stop(h, service)
     service.start(**environment)
 
 
 def fill_disk(h, rng):
     """The spill file's disk is full while more is held than memory takes."""
-    if h.spill is None:
-        return
     failed = h.spills_failed()
     # However little memory a worker is given, it spills when it begins its third segment of 1 MiB. Each of
     # these fills one, and what has one key is all one worker's.
@@ -195,7 +205,7 @@ def fill_disk(h, rng):
         pass  # as full as it gets
     yield rng.uniform(6, 9)  # they are due after 5.5 s, and held for the last 3.5 or 1.5, by tier
     filler.unlink()
-    h.counts["spill_failed"] += h.spills_failed() > failed
+    h.met["fill_disk"] += h.spills_failed() > failed
 
 
 def step_clock(h, rng):
@@ -231,6 +241,8 @@ def change_tiers(h, rng):
             yield from restart(h, service)
             yield h.unless(lambda: service.get("/readyz")[0] == 200, 20)
 
+
+LURKING = ("lose_answer", "kill_coordinator_in_commit", "fill_disk")  # may meet nothing
 
 # How often each, and what it must have for itself: two of a kind would undo each other, or more
 # brokers would be away than the topics can do without.

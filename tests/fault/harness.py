@@ -11,7 +11,7 @@ import time
 
 from checker import judge
 from cluster import library_of_faketime
-from faults import FAULTS, fill_disk, step_clock
+from faults import FAULTS, LURKING, add_worker, fill_disk, step_clock
 from load import POLICIES, Load
 from pipeline import Pipeline, now_ms
 from replays import Replays
@@ -32,7 +32,8 @@ class Harness:
         self.seed, self.rate = seed, rate
         self.relay, self.kafka, self.postgres = relay, kafka, postgres
         self.tiers, self.counts, self.complaints = 0, collections.Counter(), []
-        self.gone, self.active, self.victims, self.history = [], [], [], None
+        self.met = collections.Counter()  # of those that lie in wait, how often for something
+        self.active, self.victims, self.history = [], [], None
         self.pool = concurrent.futures.ThreadPoolExecutor(4)
         config = {
             "kafka": {
@@ -96,6 +97,11 @@ class Harness:
 
     def running(self):
         return [s for s in self.pipeline.services if s.running() and s not in self.victims]
+
+    def wanting(self):
+        """The kinds of services of which there may be one more."""
+        names = [s.name for s in self.pipeline.services]
+        return [name for name in WORKERS if names.count(name) < MOST]
 
     def choose(self, rng, *names):
         """A running service that no other fault of this cycle has."""
@@ -177,15 +183,12 @@ class Harness:
 
     def draw_one(self, rng, taken):
         """None: only what excludes it is left."""
-        crowded = all(
-            len([s for s in self.pipeline.services if s.name == name]) >= MOST for name in WORKERS
-        )
         able = {
             fault: weight
             for fault, (weight, kind) in FAULTS.items()
             if kind not in taken
             and fault not in self.unable
-            and not (fault.__name__ == "add_worker" and crowded)
+            and (fault is not add_worker or self.wanting())
         }
         return rng.choices(list(able), list(able.values()))[0] if able else None
 
@@ -245,9 +248,8 @@ class Harness:
         self.settle(self.load.handle)
         self.history = history = self.load.history(replays)
         faults = judge(history)
-        if self.counts["fill_disk"]:
-            failed, full = self.counts["spill_failed"], self.counts["fill_disk"]
-            print(f"at least {failed} of {full} full disks were in a spill's way")
+        for name in filter(self.counts.get, LURKING):
+            print(f"{name}: {self.met[name]} of {self.counts[name]} met something")
         print(
             f"{len(self.load.plans)} tasks, {len(history.events)} events,"
             f" {len(history.deliveries)} re-invocations, {len(history.letters)} dead letters,"

@@ -59,7 +59,7 @@ def part(servers, seed, cycles, rate):
         harness.pipeline.forget()
     result = {
         "seed": seed, "cycles": number, "tasks": len(harness.load.plans), "wrong": len(wrong),
-        "faults": dict(harness.counts.most_common()),
+        "faults": dict(harness.counts.most_common()), "met": dict(harness.met),
     }  # fmt: skip
     if broken_off is not None:
         result["broken_off"] = repr(broken_off)

@@ -96,8 +96,8 @@ class Trap:
 
     def __init__(self, api_key, pid=None, sprung=None, lost=False, having=b""):
         self.api_key, self.pid, self.sprung, self.lost = api_key, pid, sprung, lost
-        self.having, self.request = having, None
-        self.done = threading.Event()
+        self.having, self.request, self.link = having, None, None
+        self.done = threading.Event()  # with what it sprang on
 
 
 class Relay:
@@ -107,6 +107,7 @@ class Relay:
         self.ports, self.pids = ports, pids
         self.backends = {}  # broker: port
         self.rules, self.links, self.traps = [], set(), []
+        self.sockets = [socket.create_server(("127.0.0.1", port)) for port in ports]
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.ready = threading.Event()
@@ -115,9 +116,9 @@ class Relay:
 
     def run(self):
         asyncio.set_event_loop(self.loop)
-        for broker, port in enumerate(self.ports, 1):
+        for broker, listener in enumerate(self.sockets, 1):
             serve = lambda reader, writer, broker=broker: self.serve(broker, reader, writer)
-            self.loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", port))
+            self.loop.run_until_complete(asyncio.start_server(serve, sock=listener))
         self.ready.set()
         self.loop.run_forever()
 
@@ -172,13 +173,15 @@ class Relay:
                 while self.is_cut(link):
                     await asyncio.sleep(0.02)
                 trap = self.spring(link, data) if is_request else None
-                if not (link.mute if is_request else link.deaf):
-                    writer.write(data)
-                    await writer.drain()
-                if trap is not None:
-                    if trap.sprung is not None:
+                try:
+                    if not (link.mute if is_request else link.deaf):
+                        writer.write(data)
+                        await writer.drain()
+                    if trap is not None and trap.sprung is not None:
                         trap.sprung(link.broker)
-                    trap.done.set()
+                finally:
+                    if trap is not None:
+                        trap.done.set()
         except OSError:
             pass  # the other end has gone
 
@@ -187,11 +190,19 @@ class Relay:
         for trap in list(self.traps):
             if trap.api_key not in keys or (trap.api_key == END_TXN and data[-1:] == ABORTS):
                 continue
-            if trap.having in data and (trap.pid is None or trap.pid == link.pid):
-                self.traps.remove(trap)
-                link.deaf, link.mute, trap.request = True, trap.lost, data
+            meant = trap.having in data and (trap.pid is None or trap.pid == link.pid)
+            if meant and self.take(trap):
+                link.deaf, link.mute, trap.request, trap.link = True, trap.lost, data, link
                 return trap
         return None
+
+    def take(self, trap):
+        """Whether it still lay in wait. It is taken once: by a request, or by who laid it."""
+        try:
+            self.traps.remove(trap)
+            return True
+        except ValueError:
+            return False
 
     # Called from other threads.
 
@@ -211,9 +222,13 @@ class Relay:
         for link in links:
             self.loop.call_soon_threadsafe(link.close)
 
-    def close_deaf(self):
-        """Whose answer was lost sees it, and asks again."""
-        self.close([link for link in list(self.links) if link.deaf])
+    def disarm(self, trap):
+        """Whether it had sprung: whose answer was lost then sees it, and asks again."""
+        if self.take(trap):
+            return False
+        trap.done.wait(10)
+        self.close([trap.link])
+        return True
 
     def repeat(self, broker, request):
         """A copy that was under way for long arrives, on the connection that was given up meanwhile; its answer."""
@@ -225,7 +240,7 @@ class Relay:
         """Nothing is cut, slow, lost or lain in wait for any more."""
         self.rules.clear()
         self.traps.clear()
-        self.close_deaf()
+        self.close([link for link in list(self.links) if link.deaf])
 
 
 def backends_of(text):

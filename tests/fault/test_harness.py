@@ -54,7 +54,7 @@ class Dry(harness.Harness):
         self.load, self.load.rng = MagicMock(), self.rng_of("load")
         self.tiers, self.complaints = 0, []
         self.counts, self.met = collections.Counter(), collections.Counter()
-        self.active, self.victims, self.gone, self.spill = [], [], [], None
+        self.active, self.victims, self.spill = [], [], None
         self.unable = {harness.fill_disk}
 
     def add(self, name):
@@ -225,3 +225,50 @@ def test_a_partition_is_found_as_the_brokers_do():
     hashes = {"reprise-router": 940394000, "reprise-delayer": -747857015, "polygenelubricants": -(1 << 31)}
     for name, hashed in hashes.items():
         assert partition_for(name, 50) == (0 if hashed == -(1 << 31) else abs(hashed) % 50)
+
+
+def test_of_each_service_there_are_so_many_at_most(dry, monkeypatch):
+    monkeypatch.setattr(harness, "FAULTS", {faults.add_worker: (1, "services"), faults.kill_service: (1, None)})
+    names = [service.name for service in dry(1).pipeline.services]
+    assert [names.count(name) for name in harness.WORKERS] == [harness.MOST] * 3
+
+
+def test_several_deaths_leave_one_whose_answers_can_be_lost(tmp_path):
+    for seed in range(20):
+        h = Dry(seed, tmp_path)
+        del h.pipeline.services[3], h.pipeline.services[1]
+        killed = []
+        for service in h.pipeline.services:
+            service.kill = lambda name=service.name: killed.append(name)
+        list(faults.kill_several_services(h, h.rng_of(1)))
+        assert len(killed) == 3 and not {"router", "delayer"} <= set(killed)
+
+
+def test_a_service_that_does_not_end_is_killed_and_told_of(tmp_path, monkeypatch):
+    h = Dry(1, tmp_path)
+    service = h.pipeline.services[0]
+    service.process.poll.return_value, service.kill = None, MagicMock()
+    monkeypatch.setattr(faults, "END_S", -1)
+    for condition in faults.stop(h, service):
+        assert condition()
+    assert service.kill.called and len(h.complaints) == 1
+
+
+def test_a_trap_is_taken_out_alone():
+    relay = Relay([free_port()], lambda: [])
+    mine, other = Trap(END_TXN), Trap(END_TXN)
+    relay.traps += [mine, other]
+    assert not relay.disarm(mine)
+    assert relay.traps == [other]
+    link = MagicMock(deaf=False)
+    link.requests.return_value = [END_TXN]
+    assert relay.spring(link, b"\1") is other
+    other.done.set()
+    assert relay.disarm(other)
+    relay.stop()
+    assert link.close.called
+
+
+def test_a_relay_whose_port_is_taken_says_so():
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError):
+        Relay([taken.getsockname()[1]], lambda: [])

@@ -7,6 +7,7 @@ import struct
 
 import pytest
 from cluster import Cluster, Postgres
+from faults import kill_in_commit
 from harness import Course, Harness, keep
 from pipeline import wait_for
 from relay import END_TXN, TXN_OFFSET_COMMIT, Relay, Rule, Trap
@@ -83,20 +84,11 @@ def lose_outcome(h, process, lost):
     h.relay.remove(rules[0], close=True)
 
 
-def kill_in_commit(h, *processes):
+def kill_in_commits(h, *processes):
     """The broker that is asked to commit dies with the question, once for each of these."""
     for process in processes:
-        stopped = []
-        trap = Trap(
-            END_TXN, process.pid,
-            lambda n: stopped.append((n, h.background(lambda: h.kafka.stop_broker(n, True)))),
-        )  # fmt: skip
-        h.relay.traps.append(trap)
-        yield h.unless(trap.done.is_set, 120)
-        h.relay.heal()
-        assert stopped, "no commit came"
-        yield stopped[0][1]
-        yield h.background(lambda n=stopped[0][0]: h.kafka.start_broker(n))
+        met = yield from kill_in_commit(h, process, 0, 120)
+        assert met, "no commit came"
 
 
 def transaction_of(request):
@@ -116,7 +108,7 @@ def repeat_commit(h, service):
     yield h.unless(first.done.is_set, 120)
     stop = lambda _: process.send_signal(signal.SIGSTOP)
     following = Trap(TXN_OFFSET_COMMIT, process.pid, stop, having=transaction_of(first.request))
-    h.relay.close_deaf()
+    h.relay.disarm(first)
     h.relay.traps.append(following)
     yield h.unless(following.done.is_set, 120)
     assert following.done.is_set(), "no transaction followed"
@@ -152,7 +144,7 @@ def test_a_commit_that_is_not_answered(harness):
 def test_the_coordinators_broker_dies_in_mid_commit(harness):
     h = harness
     (replay,) = begin_replays(h, 1)
-    run(h, kill_in_commit(h, replay, two_of(h, "router")[0], two_of(h, "delayer")[0]))
+    run(h, kill_in_commits(h, replay, two_of(h, "router")[0], two_of(h, "delayer")[0]))
 
 
 @pytest.mark.timeout(600)
