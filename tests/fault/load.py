@@ -75,7 +75,7 @@ class Load:
         task_id = f"{kind}-{number}"
         _, delay, target, reason = KINDS[kind]
         if key is None and self.rng.random() < 0.5:
-            key = f"key-{number % 40}".encode()
+            key = f"key-{number % 40}".encode() if number % 40 else b""
         if kind == "garbage":
             raw = b"\xc3\x01" + self.rng.randbytes(20) + task_id.encode()
             self.plans[raw] = Plan(raw, None, None, None, [], reason=reason, attempts=0)
@@ -85,9 +85,10 @@ class Load:
         size = 2 * SMALL_MAX if target == "small" else self.rng.randrange(0, 400)
         if kind == "bulky":
             size = bulk
+        payload = None if 0 < size < 10 else self.rng.randbytes(size)
         headers = [("traceparent", self.rng.randbytes(8).hex().encode()), ("n", None), ("n", b"")]
         plan = Plan(
-            task_id, self.pipeline.target(target), key, self.rng.randbytes(size),
+            task_id, self.pipeline.target(target), key, payload,
             headers[: self.rng.randrange(4)], delay,
             None if reason else self.rng.randint(2, 4 if kind == "flaky" else 3),
             None, reason, ATTEMPTS.get(reason, 1),
@@ -118,7 +119,8 @@ class Load:
     def send(self, task):
         """Now and then twice, as a producer does that was not sure."""
         value = contract.single_object(task)
-        key = task["key"] if task["key"] is not None else task["task_id"].encode()
+        # This client draws a partition where the key is empty, and a repeat is only known where the first one went.
+        key = task["key"] or task["task_id"].encode()
         for _ in range(2 if self.rng.random() < self.repeats else 1):
             self.pipeline.send(value, key)
 
