@@ -47,6 +47,8 @@ class Plan:
     revives_at: int | None = None  # of a dead task: the attempt of a replay that does not fail
     reason: str | None = None  # or the dead letter's
     attempts: int | None = None  # executions behind the dead letter
+    policy: str | None = None  # what the dead letter says of it; None: it may say anything
+    category: str | None = None
 
 
 @dataclasses.dataclass
@@ -261,6 +263,9 @@ class Judge:
                 place = l.letter["partition"], l.letter["offset"]
                 if l.letter["topic"].endswith("failed-tasks") and place not in [e[:2] for e in said]:
                     self.say("altered", task_id, f"the dead letter's event is not at {place}")
+                for name in ("policy", "category"):
+                    if plan and getattr(plan, name) not in (None, l.letter[name]):
+                        self.say("altered", task_id, f"the dead letter's {name}: {l.letter[name]!r}")
                 wanted = plan and (plan.attempts if replay is None else attempt)
                 if wanted is not None and l.letter["attempts"] != wanted:
                     self.say("attempt", task_id, f"{l.letter['attempts']} for {wanted}")

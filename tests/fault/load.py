@@ -91,7 +91,8 @@ class Load:
             task_id, self.pipeline.target(target), key, payload,
             headers[: self.rng.randrange(4)], delay,
             None if reason else self.rng.randint(2, 4 if kind == "flaky" else 3),
-            None, reason, ATTEMPTS.get(reason, 1),
+            None, reason, ATTEMPTS.get(reason, 1), TYPES.get(kind, kind),
+            "INVALID" if kind == "persistent" else "UNKNOWN",
         )  # fmt: skip
         if reason in ("EXHAUSTED", "NON_RETRYABLE"):
             plan.revives_at = plan.attempts + self.rng.choice([1, 1, 2, 99])

@@ -10,7 +10,7 @@ import time
 import psycopg
 import pytest
 from checker import judge
-from load import POLICIES, Load
+from load import POLICIES, Load, unsettled
 from pipeline import BUILD, wait_for
 
 COMMIT_BEFORE, OFFSETS_BEFORE, SETTLED, COPY_BEFORE = 8, 5, 32, 44
@@ -76,6 +76,16 @@ def judged(load, broken, *wrong):
     """What is broken is caught for one of these, and what is sound for nothing at all."""
     found = rules(load)
     return bool(found & set(wrong)) if broken else not found
+
+
+def test_a_tier_without_a_delayer(scene):
+    """Nothing that lies in a tier looks settled, and everything once it was sent."""
+    pipeline, load, victim = scene("delayer-away", None, ["router", "archiver"], {"lapping": (1,)})
+    emit(load, 10)
+    wait_for(lambda: len(unsettled(pipeline, 0)) >= 10, "the tasks in the tiers")
+    victim.start().wait_ready()
+    load.finish()
+    assert judged(load, None)
 
 
 @pytest.mark.parametrize("broken", [None, "guard"])

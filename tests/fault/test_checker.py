@@ -82,7 +82,7 @@ def good():
     return History(
         plans={
             "lives": Plan("lives", **plan, min_delay_ms=1000, succeeds_at=3),
-            "dies": Plan("dies", **plan, min_delay_ms=1000, reason="EXHAUSTED", attempts=2),
+            "dies": Plan("dies", **plan, min_delay_ms=1000, reason="EXHAUSTED", attempts=2, policy="p", category="UNKNOWN"),
             b"noise": Plan(b"noise", None, None, None, [], reason="UNDECODABLE", attempts=0),
         },
         events=lives + dies + [noise],
@@ -259,6 +259,14 @@ def change_place_in_letter(h):
     h.letters[0].letter["offset"] = h.rows[0]["source_offset"] = 9
 
 
+def change_policy(h):
+    h.letters[0].letter["policy"] = h.rows[0]["policy"] = "x"
+
+
+def change_category(h):
+    h.letters[0].letter["category"] = h.rows[0]["category"] = "BUG"
+
+
 def bury_a_stranger(h):
     h.events.append(event("stranger", 1, 3000, 9))
     h.letters.append(letter(h.events[-1], 2))
@@ -341,6 +349,7 @@ def never_end(h):
         (change_oversized_letter, "altered"), (shrink_what_fits, "altered"),
         (change_shrunk_letter, "altered"), (change_key_of_letter, "altered"),
         (change_key_of_noise, "altered"), (change_place_in_letter, "altered"),
+        (change_policy, "altered"), (change_category, "altered"),
         (bury_a_stranger, "altered"), (leave_something_in_a_tier, "unsettled"), (blur_due, "altered"),
         (never_end, "end"), (wrong_reason, "end"),
         (lose_row, "archive"), (double_row, "archive"), (invent_row, "archive"),
