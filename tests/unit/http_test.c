@@ -262,7 +262,6 @@ static void a_server_that_was_full_serves_again(void **state)
         (void)close(fds[i]);
     assert_int_equal(sem_post(&hold), 0);
     (void)usleep(50000);
-    f->hold = NULL;
     assert_answer(get(f->http, "GET", "/healthz"), "200", "ok\n");
     (void)sem_destroy(&hold);
 }
