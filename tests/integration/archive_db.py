@@ -81,6 +81,8 @@ class ArchiveDb:
         """The rollup says what a count of the rows says."""
         with self.connect() as connection, connection.transaction():
             connection.execute("set transaction isolation level repeatable read")
+            # Who was killed may be dropping a day yet, and a day that is dropped is gone from older snapshots, too.
+            connection.execute("lock table dead_letter, dead_letter_state in access share mode")
             rows = connection.execute(
                 f"select dead_letter_hour(dead_at), {self.KEYS}, count(*), count(came_back_at)"
                 " from archive group by 1, 2, 3, 4, 5, 6"
