@@ -61,7 +61,7 @@ static const char *order_sql(enum rp_replay_order order)
     case RP_REPLAY_NEWEST:
         return "d.dead_at DESC, d.id DESC";
     case RP_REPLAY_BY_KEY:
-        return "coalesce(d.task_key, convert_to(d.task_id, 'UTF8')), d.dead_at, d.id";
+        return "d.key, d.dead_at, d.id";
     case RP_REPLAY_OLDEST:
         break;
     }
@@ -73,16 +73,19 @@ static int add_picked(struct rp_query *q, const struct rp_replay_request *r, con
 {
     rp_query_add(q, "SELECT row_number() OVER (ORDER BY ");
     rp_query_add(q, order_sql(r->options->order));
-    rp_query_add(q, ") AS place, d.dead_at, d.id, d.task_id, d.task_type, d.reason, d.fingerprint,"
-                    " " RP_ARCHIVE_SIZE " AS size");
+    rp_query_add(q, ") AS place, d.* FROM (SELECT d.dead_at, d.id, d.task_id, d.task_type,"
+                    " d.reason, d.fingerprint, " RP_ARCHIVE_SIZE " AS size");
+    if (r->options->order == RP_REPLAY_BY_KEY)
+        rp_query_add(q, ", coalesce(d.task_key, convert_to(d.task_id, 'UTF8')) AS key");
     rp_query_add(q, columns);
     if (add_meant(q, r, "< ", err) != 0)
         return -1;
-    rp_query_add(q, " ORDER BY 1");
-    if (r->options->limit > 0) {
-        rp_query_add(q, " LIMIT ");
+    /* PostgreSQL would sort the whole rows, payloads too. Of a few it may find the first in order,
+     * and need not look at the others. */
+    rp_query_add(q,
+                 r->options->limit > 0 ? ") AS d ORDER BY 1 LIMIT " : " OFFSET 0) AS d ORDER BY 1");
+    if (r->options->limit > 0)
         rp_query_param_int(q, r->options->limit);
-    }
     return 0;
 }
 

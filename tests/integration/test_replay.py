@@ -216,6 +216,25 @@ def test_marks_look_up_keys_whatever_the_statistics_say(replays):
     check_once(replays.reader, "uncounted", range(20000))
 
 
+def test_planning_sorts_no_payloads(replays):
+    """What PostgreSQL sorts goes to its disk where it is more than a few MB."""
+
+    def wrote():
+        wait_for(lambda: replays.query("select count(*) from pg_stat_activity where datname = current_database()") == [(1,)],
+                 "its sessions to end")  # fmt: skip
+        return replays.query("select temp_bytes from pg_stat_database where datname = current_database()")[0][0]
+
+    replays.insert("wide", 10000, replays.target)
+    replays.query("update dead_letter set payload = convert_to(repeat('x', 1500), 'UTF8') where task_id like 'wide-%'")
+    before = wrote()
+    code, text = replays.replay("wide", "--dry-run")
+    assert code == 0, text
+    planned = wrote()
+    code, text = replays.replay("wide")
+    assert code == 0, text
+    assert planned - before < 2e6 and wrote() - planned < 2e6
+
+
 def wait_for_sent(replays, job, count):
     wait_for(lambda: replays.job(job)["marked"] >= count, f"{count} marked", 60)
 
