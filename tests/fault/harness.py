@@ -177,6 +177,8 @@ class Harness:
     def draw(self, rng):
         """One fault or two that do not exclude each other."""
         first = self.draw_one(rng, set())
+        if first is None:
+            raise RuntimeError("of the faults to draw from, none can happen here")
         two = rng.random() < 0.3
         second = self.draw_one(rng, {FAULTS[first][1]} - {None}) if two else None
         return [first] if second is None else [first, second]

@@ -125,6 +125,12 @@ def test_a_seed_repeats_its_faults(dry):
     assert told[0] != dry(2).told
 
 
+def test_faults_of_which_none_can_happen_are_told(dry, monkeypatch):
+    monkeypatch.setattr(harness, "FAULTS", {harness.fill_disk: harness.FAULTS[harness.fill_disk]})
+    with pytest.raises(RuntimeError, match="none can happen"):
+        dry(1)
+
+
 def judged(h, monkeypatch):
     """The harness after `check`, of whose calls to the load it returns the names."""
     monkeypatch.setattr(harness, "judge", lambda history: [])
