@@ -80,12 +80,15 @@ static int add_picked(struct rp_query *q, const struct rp_replay_request *r, con
     rp_query_add(q, columns);
     if (add_meant(q, r, "< ", err) != 0)
         return -1;
-    /* PostgreSQL would sort the whole rows, payloads too. Of a few it may find the first in order,
-     * and need not look at the others. */
-    rp_query_add(q,
-                 r->options->limit > 0 ? ") AS d ORDER BY 1 LIMIT " : " OFFSET 0) AS d ORDER BY 1");
-    if (r->options->limit > 0)
+    /* PostgreSQL would sort the whole rows, payloads too. By time it may find the first few in
+     * order, and need not look at the others. */
+    if (r->options->limit == 0 || r->options->order == RP_REPLAY_BY_KEY)
+        rp_query_add(q, " OFFSET 0");
+    rp_query_add(q, ") AS d ORDER BY 1");
+    if (r->options->limit > 0) {
+        rp_query_add(q, " LIMIT ");
         rp_query_param_int(q, r->options->limit);
+    }
     return 0;
 }
 
