@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import random
-import signal
 
 import pytest
 
 from pipeline import Pipeline
 from registry import Registry
 from sanitizer import Sanitizer
-from servers import Kafka, Postgres, running
+from servers import Kafka, Postgres, end_like_an_interrupt, running
 
 pipelines, sanitizer = pytest.StashKey(), pytest.StashKey()
 
 
 def pytest_configure(config):
-    """SIGTERM and SIGHUP end a run like Ctrl-C does: fixtures are torn down."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, signal.default_int_handler)
+    end_like_an_interrupt()  # so that fixtures are torn down
     config.stash[pipelines] = []
     config.stash[sanitizer] = Sanitizer()
     # Processes that share the tests between them (pytest-xdist) inherit it.

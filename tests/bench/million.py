@@ -88,7 +88,6 @@ LIMITS = [
 ]
 
 
-
 def course(tiers, slack, left):
     """How many tiers a task waits in that has so long to wait, and how long it is held: see services/delayer/README.md."""
     laps, held = 0, 0

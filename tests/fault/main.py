@@ -4,7 +4,6 @@ import collections
 import json
 import pathlib
 import random
-import signal
 import sys
 import time
 
@@ -15,7 +14,7 @@ from faults import FAULTS
 from harness import Harness, keep
 from pipeline import BUILD
 from relay import Relay
-from servers import free_port, running
+from servers import end_like_an_interrupt, free_port, running
 
 
 def arguments():
@@ -72,9 +71,7 @@ def part(servers, seed, cycles, rate):
 
 def main():
     options = arguments()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, signal.default_int_handler)
+    end_like_an_interrupt()
     seed = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
     for fault in [f for f in FAULTS if options.only not in (None, f.__name__)]:
         del FAULTS[fault]

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -55,6 +56,13 @@ def free_port():
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) != 0:
                 return port
+
+
+def end_like_an_interrupt():
+    """SIGTERM and SIGHUP end this program like Ctrl-C does: what is running goes with it."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, signal.default_int_handler)
 
 
 @contextlib.contextmanager
