@@ -6,8 +6,12 @@
 #include "dead_letter.h"
 #include "plan_ops.h"
 
+/* A record of ours that is named again unfolds again, within one that was, so that a few KB would
+ * make a plan of gigabytes. What does not repeat itself so makes no more than this of its bytes. */
+#define MOST (2 * RP_SCHEMA_MAX_BYTES)
+
 /* A record that is skipped. Each becomes one block, however often it is named, so that recursive
- * schemas end and no schema makes a plan larger than itself. */
+ * schemas end. */
 struct block {
     avro_schema_t record;
     uint32_t pc;
@@ -18,6 +22,7 @@ struct compiler {
     struct rp_plan *plan;
     struct block *blocks;
     size_t n_blocks;
+    size_t made;    /* ops, numbers in tables, and names */
     char path[128]; /* of the field in hand: "error.class"; cut where it is too long */
     uint32_t name;  /* where `path` is in the plan's names */
     struct rp_error *err;
@@ -33,9 +38,24 @@ static int refuse(struct compiler *c, const char *what)
     return rp_fail(c->err, RP_E_SCHEMA, RP_POISON, "%s: %s", c->path, what);
 }
 
+static bool is_too_large(const struct compiler *c)
+{
+    return c->made > MOST;
+}
+
+static int make(struct compiler *c, size_t n)
+{
+    c->made += n;
+    return is_too_large(c) ? rp_fail(c->err, RP_E_SCHEMA, RP_POISON,
+                                     "the writer's schema unfolds to more than %u steps", MOST)
+                           : 0;
+}
+
 static int emit(struct compiler *c, struct rp_op op)
 {
     struct rp_plan *p = c->plan;
+    if (make(c, 1) != 0)
+        return -1;
     struct rp_op *ops = rp_array_grow(p->ops, p->n_ops, &p->cap_ops, sizeof *ops);
     if (ops == NULL)
         return no_memory(c);
@@ -50,6 +70,8 @@ static int new_table(struct compiler *c, size_t n, uint32_t *out)
 {
     struct rp_plan *p = c->plan;
     *out = p->n_tables;
+    if (make(c, n) != 0)
+        return -1;
     for (size_t i = 0; i < n; i++) {
         uint32_t *tables = rp_array_grow(p->tables, p->n_tables, &p->cap_tables, sizeof *tables);
         if (tables == NULL)
@@ -64,6 +86,8 @@ static int new_table(struct compiler *c, size_t n, uint32_t *out)
 static int set_name(struct compiler *c)
 {
     c->name = (uint32_t)c->plan->names.len;
+    if (make(c, 1) != 0)
+        return -1;
     return rp_buf_append(&c->plan->names, c->path, strlen(c->path) + 1, c->err);
 }
 
@@ -186,7 +210,7 @@ static int field_branch(struct compiler *c, avro_schema_t branch, const void *ar
     size_t path_len = strlen(c->path);
     if (emit_field(c, branch, *to) == 0)
         return 0;
-    if (c->err->code == RP_E_NOMEM)
+    if (c->err->code == RP_E_NOMEM || is_too_large(c))
         return -1;
     c->plan->n_ops = n_ops;
     c->name = name;

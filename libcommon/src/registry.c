@@ -260,6 +260,17 @@ static int take_schema(struct rp_registry *r, int32_t id, struct rp_bytes body,
     return rc;
 }
 
+/* A proxy answers so, too, while the registry behind it is away, and so does what is no registry.
+ */
+static bool is_of_registry(struct rp_bytes body)
+{
+    json_t *root = json_loadb(body.data, body.len, 0, NULL);
+    json_int_t code = json_integer_value(json_object_get(root, "error_code"));
+    bool is = code >= 40401 && code <= 40403; /* of a subject, a version, a schema */
+    json_decref(root);
+    return is;
+}
+
 static int take_answer(struct rp_registry *r, int32_t id, const struct rp_fetched *answer,
                        struct rp_error *err)
 {
@@ -267,7 +278,7 @@ static int take_answer(struct rp_registry *r, int32_t id, const struct rp_fetche
     r->away = true;
     if (answer->status == 0)
         return remember_outage(r, answer->error, err);
-    if (answer->status == 404) {
+    if (answer->status == 404 && is_of_registry(answer->body)) {
         end_failing(r);
         return remember_unknown(r, id, r->now_mono_ms() + REMEMBER_MS, "is not known there", err);
     }
@@ -279,6 +290,7 @@ static int take_answer(struct rp_registry *r, int32_t id, const struct rp_fetche
         return take_schema(r, id, answer->body, err);
     (void)snprintf(text, sizeof text, "is not told: it answers with status %ld%s", answer->status,
                    answer->status == 401 || answer->status == 403 ? ": check username and password"
+                   : answer->status == 404                        ? ": check the registry's url"
                                                                   : "");
     return remember_refusal(r, id, text, err);
 }

@@ -86,6 +86,19 @@ static int tear_down(void **state)
     return 0;
 }
 
+static void what_only_looks_like_a_number_is_text(void **state)
+{
+    static const char *const texts[] = {"{\"a\":--1}", "[1.-5]",  "[1e--5]", "[1E+-5]",
+                                        "[--1.5e3]",   "[-01.5]", "[01]",    "[1-5]"};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_int_equal(look(texts[i], strlen(texts[i])), 0);
+        assert_int_equal(form, RP_PAYLOAD_TEXT);
+    }
+    assert_int_equal(look("[-1,-12.5e-3]", 13), 0);
+    assert_int_equal(form, RP_PAYLOAD_JSON);
+}
+
 static void a_schema_is_asked_for_once_by_its_id(void **state)
 {
     (void)state;
@@ -215,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        T(what_only_looks_like_a_number_is_text),
         T(a_schema_is_asked_for_once_by_its_id),
         T(what_is_no_id_is_not_asked_for),
         T(a_registry_that_does_not_answer_at_once_is_waited_for),

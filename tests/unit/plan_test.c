@@ -300,6 +300,41 @@ static void a_schema_that_doubles_makes_a_small_plan(void **state)
     assert_poison(f, run(f, bytes, n + 34), "the bytes end within a number");
 }
 
+/* `[first,"name","name",...]`: avro-c takes a record that a union names again. */
+static char *put_union(char *at, const char *first, const char *name, int again)
+{
+    at += sprintf(at, "[%s", first);
+    for (int i = 0; i < again; i++)
+        at += sprintf(at, ",\"%s\"", name);
+    *at++ = ']';
+    *at = '\0';
+    return at;
+}
+
+/* Without a bound this one would take some 200 MB, and with one more level gigabytes. */
+static void a_schema_that_unfolds_without_end_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static char error[65536], task[65536 + sizeof error], json[2 * sizeof task];
+    char record[1024];
+    (void)snprintf(record, sizeof record,
+                   "{\"type\":\"record\",\"name\":\"Error\",\"fields\":["
+                   "{\"name\":\"class\",\"type\":\"string\"},"
+                   "{\"name\":\"message\",\"type\":\"string\"}]}");
+    (void)put_union(error, record, "Error", 1000);
+    (void)snprintf(task, sizeof task,
+                   "{\"type\":\"record\",\"name\":\"FailedTask\",\"fields\":["
+                   "{\"name\":\"task_id\",\"type\":\"string\"},"
+                   "{\"name\":\"task_type\",\"type\":\"string\"},"
+                   "{\"name\":\"attempt\",\"type\":\"int\"},{\"name\":\"error\",\"type\":%s},"
+                   "{\"name\":\"source\",\"type\":\"string\"},"
+                   "{\"name\":\"failed_at\",\"type\":\"long\"}]}",
+                   error);
+    assert_compiles(f, task);
+    (void)put_union(json, task, "FailedTask", 1000);
+    assert_incompatible(f, json, "the writer's schema unfolds to more than 524288 steps");
+}
+
 #define PLAN_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -321,6 +356,7 @@ int main(void)
         PLAN_TEST(recursive_data_is_skipped_but_not_without_end),
         PLAN_TEST(items_without_bytes_take_no_time),
         PLAN_TEST(a_schema_that_doubles_makes_a_small_plan),
+        PLAN_TEST(a_schema_that_unfolds_without_end_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

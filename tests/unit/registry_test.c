@@ -167,6 +167,8 @@ static int64_t failing_ms(struct fixture *f, int32_t id)
     return rp_registry_failing_ms(f->registry);
 }
 
+#define NOT_FOUND "{\"error_code\":40403,\"message\":\"Schema 9 not found\"}"
+
 /* Asks each second, as who waits for the id does. */
 static int64_t fail_for_s(struct fixture *f, int32_t id, int seconds)
 {
@@ -244,7 +246,7 @@ static void username_and_password_go_with_the_request(void **state)
 static void an_unknown_id_is_poison_and_remembered_for_a_second(void **state)
 {
     struct fixture *f = *state;
-    say(f, 404, "{\"error_code\":40403,\"message\":\"Schema 9 not found\"}");
+    say(f, 404, NOT_FOUND);
     assert_fails(f, 9, RP_POISON, "schema id 9 is not known there");
     assert_fails(f, 9, RP_POISON, "schema id 9 is not known there");
     assert_int_equal(f->requests, 1);
@@ -257,7 +259,7 @@ static void an_unknown_id_is_poison_and_remembered_for_a_second(void **state)
 static void an_unknown_id_does_not_hinder_others(void **state)
 {
     struct fixture *f = *state;
-    say(f, 404, "");
+    say(f, 404, NOT_FOUND);
     assert_fails(f, 9, RP_POISON, "not known");
     say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
     assert_schema(f, 10, "\"int\"");
@@ -274,6 +276,19 @@ static void a_server_error_is_retriable_and_remembered_for_two_seconds(void **st
     test_mono_ms += 1;
     say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
     assert_schema_soon(f, 1, "\"int\"");
+}
+
+static void a_404_that_is_not_the_registrys_is_retriable(void **state)
+{
+    const char *const bodies[] = {"<html>default backend</html>", "", "[]", "40403",
+                                  "{\"error_code\":404,\"message\":\"HTTP 404 Not Found\"}"};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        use(f, options_of(f));
+        say(f, 404, bodies[i]);
+        assert_fails(f, 1, RP_RETRIABLE, "status 404: check the registry's url");
+    }
+    assert_int_equal(fail_for_s(f, 1, 20), 20000);
 }
 
 static void a_refusal_is_retriable_and_says_what_to_check(void **state)
@@ -302,7 +317,7 @@ static void an_id_fails_for_as_long_as_it_is_refused(void **state)
     struct fixture *f = *state;
     say(f, 403, "");
     assert_int_equal(fail_for_s(f, 7, 20), 20000);
-    say(f, 404, "");
+    say(f, 404, NOT_FOUND);
     const char *json;
     while (rp_registry_schema(f->registry, 9, &json, &f->err) != 0 && f->err.code == RP_E_TIMEOUT)
         (void)usleep(1000);
@@ -541,6 +556,7 @@ int main(void)
         REGISTRY_TEST(an_unknown_id_is_poison_and_remembered_for_a_second),
         REGISTRY_TEST(an_unknown_id_does_not_hinder_others),
         REGISTRY_TEST(a_server_error_is_retriable_and_remembered_for_two_seconds),
+        REGISTRY_TEST(a_404_that_is_not_the_registrys_is_retriable),
         REGISTRY_TEST(a_refusal_is_retriable_and_says_what_to_check),
         REGISTRY_TEST(an_id_that_is_refused_does_not_hinder_others),
         REGISTRY_TEST(an_id_fails_for_as_long_as_it_is_refused),
