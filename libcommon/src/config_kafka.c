@@ -27,10 +27,14 @@ static const struct rule {
      "offsets are committed with what they stand for"},
     {"allow.auto.create.topics", {"false"}, false, "a target that is not there must be told"},
     {"auto.offset.reset", {"earliest", "smallest"}, false, "no task is passed over"},
+    {"acks", {"all", "-1"}, false, "what one broker alone has may be lost with it"},
+    {"request.required.acks",
+     {"all", "-1"},
+     false,
+     "what one broker alone has may be lost with it"},
+    {"delivery.report.only.error", {"false"}, false, "each record's delivery is waited for"},
     {"isolation.level", {"read_committed"}, true, "aborted records must not be read"},
     {"enable.idempotence", {"true"}, true, "transactions need it"},
-    {"acks", {"all", "-1"}, true, "transactions need it"},
-    {"request.required.acks", {"all", "-1"}, true, "transactions need it"},
 };
 
 static int add(struct rp_properties *list, const char *name, char *value)

@@ -46,7 +46,7 @@ static void what_the_file_states_is_taken(void **state)
                                     "kafka:\n"
                                     "  bootstrap.servers: k:1\n"
                                     "  consumer: {fetch.min.bytes: 5}\n"
-                                    "  producer: {acks: 1}\n"
+                                    "  producer: {batch.size: 1}\n"
                                     "topics: {prefix: eu., partitions: 3}\n"
                                     "router: {workers: 4, listen: \"0.0.0.0:9000\"}\n"
                                     "delayer:\n"
@@ -188,52 +188,6 @@ static void a_file_that_cannot_be_read_is_a_fault(void **state)
     assert_string_equal(load_error.text, "/dev/zero: cannot read it: larger than 1 MiB");
 }
 
-static void a_property_that_librdkafka_lacks_is_refused_with_its_line(void **state)
-{
-    (void)state;
-    char expected[512];
-    (void)snprintf(expected, sizeof expected, "%s", "3: kafka.linger.mz: librdkafka ");
-    const char *text = "kafka:\n  bootstrap.servers: k:1\n  linger.mz: 5\n";
-    assert_null(load_text(text, strlen(text)));
-    assert_memory_equal(faults, expected, strlen(expected));
-    assert_non_null(strstr(faults, "has no such property (did you mean linger.ms?)\n"));
-}
-
-static void a_value_that_librdkafka_refuses_is_refused_with_its_line(void **state)
-{
-    (void)state;
-    const char *text = "kafka:\n  producer:\n    compression.type: brotli\n";
-    assert_null(load_text(text, strlen(text)));
-    assert_memory_equal(faults, "3: kafka.producer.compression.type: librdkafka says: ", 53);
-}
-
-static void properties_that_break_a_promise_are_refused(void **state)
-{
-    (void)state;
-    assert_faults("kafka:\n"
-                  "  transactional.id: mine\n"
-                  "  producer: {enable.idempotence: false, acks: 1}\n"
-                  "  consumer: {isolation.level: read_uncommitted, enable.auto.commit: true}\n",
-                  "2: kafka.transactional.id: is set by reprise: each worker has its own, made "
-                  "from `instance`\n"
-                  "3: kafka.producer.enable.idempotence: contradicts guarantee: exactly-once: must "
-                  "be true, since transactions need it\n"
-                  "3: kafka.producer.acks: contradicts guarantee: exactly-once: must be all, since "
-                  "transactions need it\n"
-                  "4: kafka.consumer.isolation.level: contradicts guarantee: exactly-once: must be "
-                  "read_committed, since aborted records must not be read\n"
-                  "4: kafka.consumer.enable.auto.commit: contradicts reprise's promises: must be "
-                  "false, since offsets are committed with what they stand for\n");
-}
-
-static void without_transactions_their_properties_are_free(void **state)
-{
-    (void)state;
-    rp_config_free(load_good("guarantee: at-least-once\n"
-                             "kafka: {enable.idempotence: false, acks: 1}\n"));
-    rp_config_free(load_good("kafka: {enable.idempotence: true, acks: -1}\n"));
-}
-
 static void settings_that_contradict_each_other_are_refused(void **state)
 {
     (void)state;
@@ -242,7 +196,7 @@ static void settings_that_contradict_each_other_are_refused(void **state)
                   "1: schema_registry: password without username\n");
     assert_faults("router:\n  linger: 5s\n  drain: 5s\n",
                   "2: router: linger must be shorter than drain\n");
-    assert_faults("topics: {max_message_bytes: 100MiB}\n",
+    assert_faults("topics: {max_message_bytes: 95MiB}\n",
                   "1: delayer.memory: must be at least twice topics.max_message_bytes\n");
     assert_faults("router: {linger: 2s}\nkafka: {producer: {transaction.timeout.ms: 2000}}\n",
                   "2: kafka.producer.transaction.timeout.ms: must be longer than router.linger\n");
@@ -559,10 +513,6 @@ int main(void)
         cmocka_unit_test(texts_have_limits_and_forms),
         cmocka_unit_test(what_is_not_yaml_is_refused_with_its_line),
         cmocka_unit_test(a_file_that_cannot_be_read_is_a_fault),
-        cmocka_unit_test(a_property_that_librdkafka_lacks_is_refused_with_its_line),
-        cmocka_unit_test(a_value_that_librdkafka_refuses_is_refused_with_its_line),
-        cmocka_unit_test(properties_that_break_a_promise_are_refused),
-        cmocka_unit_test(without_transactions_their_properties_are_free),
         cmocka_unit_test(settings_that_contradict_each_other_are_refused),
         cmocka_unit_test(a_secret_comes_from_the_environment_or_a_file),
         cmocka_unit_test(a_secret_file_loses_one_newline_at_its_end),

@@ -93,8 +93,8 @@ static int64_t response_bytes(const char *text)
 
 static void a_consumer_takes_the_largest_record_that_may_be_configured(void **state)
 {
-    static const char most[] = "topics: {max_message_bytes: 100MiB}\ndelayer: {memory: 1GiB}\n";
-    const int64_t largest = 100 << 20;
+    static const char most[] = "topics: {max_message_bytes: 95MiB}\ndelayer: {memory: 1GiB}\n";
+    const int64_t largest = 95 << 20;
     (void)state;
     assert_true(response_bytes(most) >= largest + 65536);
     assert_true(response_bytes("kafka: {consumer: {fetch.max.bytes: 1000000}}\n") > largest);
