@@ -36,6 +36,8 @@ struct answer {
     size_t len;
 };
 
+/* Both fail with EAGAIN where the socket's time is over. */
+
 static int send_all(int fd, const void *data, size_t n)
 {
     const char *p = data;
@@ -49,7 +51,6 @@ static int send_all(int fd, const void *data, size_t n)
     return 0;
 }
 
-/* Fails with EAGAIN where the socket's time is over. */
 static int receive_all(int fd, void *data, size_t n)
 {
     char *p = data;
@@ -172,13 +173,7 @@ static void stop(struct rp_jq_process *p, int *status)
 static int ended(struct rp_jq_process *p, struct rp_error *err)
 {
     int status;
-    (void)close(p->fd);
-    while (waitpid(p->pid, &status, 0) < 0)
-        if (errno != EINTR) {
-            status = 0;
-            break;
-        }
-    p->pid = 0;
+    stop(p, &status);
     int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (by == SIGPROF)
         return rp_fail(err, RP_E_INVALID, RP_POISON,
@@ -192,7 +187,7 @@ static int ended(struct rp_jq_process *p, struct rp_error *err)
     return rp_fail(err, RP_E_INVALID, RP_POISON, "the program crashed jq (signal %d)", by);
 }
 
-/* It ended, or it did not answer in time. */
+/* It ended, or it did not read or answer in time. */
 static int no_answer(struct rp_jq_process *p, struct rp_error *err)
 {
     int status;
@@ -246,6 +241,7 @@ static int start(struct rp_jq_process *p, struct rp_error *err)
     }
     p->fd = fds[0];
     (void)setsockopt(p->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)setsockopt(p->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     return receive(p, &nothing, err);
 }
 
@@ -285,6 +281,6 @@ int rp_jq_process_run(struct rp_jq_process *p, struct rp_bytes json, struct rp_b
         return -1;
     if (send_all(p->fd, &json.len, sizeof json.len) != 0 ||
         send_all(p->fd, json.data, json.len) != 0)
-        return ended(p, err);
+        return no_answer(p, err);
     return receive(p, out, err);
 }

@@ -88,11 +88,13 @@ void rp_jq_program_free(struct rp_jq_program *p)
     free(p);
 }
 
-static int parse(struct rp_bytes json, jv *out, struct rp_error *err)
+/* Changes half a surrogate pair in `json`. */
+static int parse(struct rp_buf *json, jv *out, struct rp_error *err)
 {
-    if (json.len > INT_MAX)
-        return rp_fail(err, RP_E_INVALID, RP_POISON, "%zu bytes are too many for jq", json.len);
-    *out = jv_parse_sized(json.data, (int)json.len);
+    if (json->len > INT_MAX)
+        return rp_fail(err, RP_E_INVALID, RP_POISON, "%zu bytes are too many for jq", json->len);
+    (void)rp_json_mend_surrogates((char *)json->data, json->len);
+    *out = jv_parse_sized((const char *)json->data, (int)json->len);
     if (jv_is_valid(*out))
         return 0;
     jv message = jv_invalid_get_msg(*out);
@@ -220,19 +222,41 @@ static int write_string(struct writer *w, jv value)
     return rp_json_put_string(w->out, text, w->err);
 }
 
-/* Finds the text of a member, from where the last one was found, and once from the beginning.
- * A name with other escapes than ours is not found. */
-static struct rp_bytes member_text(struct rp_json_cursor *c, struct rp_bytes object,
-                                   struct rp_bytes quoted)
+/* Whether a name as it stood is this key, which we would write as `ours`. */
+static int compare_name(struct writer *w, struct rp_bytes name, struct rp_bytes ours, jv key,
+                        bool *same)
 {
-    struct rp_bytes name, text;
+    struct rp_buf text = {0};
+    jv value;
+    *same = rp_bytes_equal(name, ours);
+    if (*same ||
+        (memchr(name.data, '\\', name.len) == NULL && memchr(ours.data, '\\', ours.len) == NULL))
+        return 0;
+    int rc = rp_buf_append(&text, name.data, name.len, w->err);
+    if (rc == 0)
+        rc = parse(&text, &value, w->err);
+    *same = rc == 0 && jv_equal(value, jv_copy(key));
+    rp_buf_clear(&text);
+    return rc;
+}
+
+/* Finds a member's name and value as they stood, from where the last one was found, and once from
+ * the beginning. A null `*text`: there is none. */
+static int find_member(struct writer *w, struct rp_json_cursor *c, struct rp_bytes object, jv key,
+                       struct rp_bytes ours, struct rp_bytes *name, struct rp_bytes *text)
+{
+    bool same;
     for (int round = 0; round < 2; round++) {
-        while (rp_json_next(c, &name, &text))
-            if (rp_bytes_equal(name, quoted))
-                return text;
+        while (rp_json_next(c, name, text)) {
+            if (compare_name(w, *name, ours, key, &same) != 0)
+                return -1;
+            if (same)
+                return 0;
+        }
         rp_json_open(object, c);
     }
-    return RP_NULL_BYTES;
+    *text = RP_NULL_BYTES;
+    return 0;
 }
 
 /* Takes `key` and `value`. */
@@ -243,9 +267,14 @@ static int write_member(struct writer *w, jv key, jv value, struct before was,
     struct before member = {jv_null(), RP_NULL_BYTES};
     int rc = write_string(w, key);
     if (rc == 0 && was.text.data != NULL && jv_object_has(jv_copy(was.value), jv_copy(key))) {
-        const struct rp_bytes quoted = {w->out->data + from, w->out->len - from};
-        member.text = member_text(c, was.text, quoted);
+        const struct rp_bytes ours = {w->out->data + from, w->out->len - from};
+        struct rp_bytes name;
         member.value = jv_object_get(jv_copy(was.value), jv_copy(key));
+        rc = find_member(w, c, was.text, key, ours, &name, &member.text);
+        if (rc == 0 && member.text.data != NULL) {
+            w->out->len = from;
+            rc = rp_buf_append(w->out, name.data, name.len, w->err);
+        }
     }
     if (rc == 0)
         rc = rp_json_put(w->out, ":", w->err);
@@ -340,10 +369,8 @@ static int run_once(struct rp_jq_program *p, const struct rp_stand_ins *stand_in
     struct rp_buf text = {0};
     jv before = jv_null(), after;
     int rc = rp_stand_ins_put(stand_ins, json, run, &text, err);
-    if (rc == 0) {
-        (void)rp_json_mend_surrogates((char *)text.data, text.len);
-        rc = parse(rp_buf_bytes(&text), &before, err);
-    }
+    if (rc == 0)
+        rc = parse(&text, &before, err);
     rp_buf_clear(&text);
     if (rc != 0)
         return -1;

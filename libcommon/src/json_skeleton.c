@@ -56,10 +56,12 @@ static bool change_numbers(char *text, size_t len, bool (*change)(char *number, 
     return changed;
 }
 
+/* The sign stays: without it, what is no number (--5, 1e--5) would become one. */
 static bool blank(char *number, size_t n)
 {
-    memset(number, ' ', n);
-    *number = '0';
+    const size_t sign = *number == '-';
+    memset(number + sign, ' ', n - sign);
+    number[sign] = '0';
     return true;
 }
 

@@ -9,6 +9,10 @@
 #include "json_number.h"
 #include "json_skeleton.h"
 
+/* 2^42: half a thousandth is not lost in doubles of this size, and few of the numbers that a
+ * program compares with are larger: times in ms are not. */
+#define COARSE 4398046511104.0
+
 /* A number in the text, in order. False: there is none any more. */
 static bool next_number(struct rp_bytes json, size_t *at, struct rp_bytes *out)
 {
@@ -157,6 +161,61 @@ static void choose_odd(struct rp_stand_ins *s, int run)
     choose_odd_beyond(s, run, -1);
 }
 
+/* The largest of the other numbers, from number `*at` on, that is no larger than `size`, all of one
+ * sign; or 0. */
+static double largest_within(const struct rp_stand_ins *s, double sign, double size, size_t *at)
+{
+    double largest = 0;
+    for (; *at < s->n_safe; ++*at) {
+        double other = sign * s->safe[sign > 0 ? *at : s->n_safe - 1 - *at];
+        if (other > size)
+            break;
+        largest = fmax(largest, other);
+    }
+    return largest;
+}
+
+/* Below 2^52 such a double is no whole number. */
+static bool is_odd_in_its_last_place(double size)
+{
+    return fmod(size, 2 * (nextafter(size, INFINITY) - size)) != 0;
+}
+
+/* Some places, and then on to a fraction that is free. */
+static double next_fraction(const struct rp_stand_ins *s, const struct rp_stand_in *item, int run,
+                            double sign, double size, size_t places)
+{
+    size += (double)places * (nextafter(size, INFINITY) - size);
+    while (!is_odd_in_its_last_place(size) || is_used(s, item, run, sign * size))
+        size = nextafter(size, INFINITY);
+    return size;
+}
+
+/* From the innermost numbers outwards, over those from 0 on (sign 1) or below it (-1). Neighbours
+ * move by different numbers of places, so that their distances change. */
+static void choose_apart_of(struct rp_stand_ins *s, int run, double sign)
+{
+    double last = 0, inner = 0;
+    size_t at = 0;
+    for (size_t n = 0; n < s->n; n++) {
+        struct rp_stand_in *item = &s->items[sign > 0 ? n : s->n - 1 - n];
+        double size = sign * item->values[0];
+        if (sign > 0 ? size < 0 : size <= 0)
+            continue;
+        inner = fmax(inner, largest_within(s, sign, size, &at));
+        if (size > COARSE)
+            size = fmax(inner, COARSE);
+        last = next_fraction(s, item, run, sign, fmax(size, last), 2 * (n % 8) + 3);
+        item->values[run] = sign * last;
+    }
+}
+
+static void choose_apart(struct rp_stand_ins *s, int run)
+{
+    choose_apart_of(s, run, 1);
+    choose_apart_of(s, run, -1);
+}
+
 int rp_stand_ins_find(struct rp_bytes json, struct rp_stand_ins *out, struct rp_error *err)
 {
     struct rp_bytes literal;
@@ -174,6 +233,7 @@ int rp_stand_ins_find(struct rp_bytes json, struct rp_stand_ins *out, struct rp_
     choose_near(out, 0);
     choose_near(out, 1);
     choose_odd(out, 2);
+    choose_apart(out, 3);
     return 0;
 }
 

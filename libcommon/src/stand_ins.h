@@ -11,7 +11,10 @@
  *
  * The first run's are as near as can be, the second run's the next ones, so that they differ by a
  * power of two, and the third run's of whole numbers are odd and just below 2^53: no remainder
- * and no rounding is the same in all three. */
+ * is the same in all three. The fourth run's have other distances, and those of what is large are
+ * fractions just above 2^42, or above the largest other number that they exceed: rounding shows,
+ * and so does what is added, down to half a thousandth there, or to half the last place of that
+ * other number. Less is not seen. */
 struct rp_stand_ins {
     struct rp_stand_in *items; /* in ascending order */
     size_t n, cap;
@@ -19,7 +22,7 @@ struct rp_stand_ins {
     size_t n_safe, cap_safe;
 };
 
-#define RP_STAND_IN_RUNS 3
+#define RP_STAND_IN_RUNS 4
 
 struct rp_stand_in {
     struct rp_bytes literal; /* borrowed from the text */

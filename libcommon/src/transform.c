@@ -47,7 +47,8 @@ static int check_kept(const struct rp_document *document, struct rp_bytes result
 {
     bool fragile = false;
     struct rp_bytes payload = rp_json_member(result, "payload");
-    if (document->form != RP_PAYLOAD_JSON || rp_bytes_equal(payload, document->payload))
+    if ((document->form != RP_PAYLOAD_JSON && document->form != RP_PAYLOAD_AVRO) ||
+        rp_bytes_equal(payload, document->payload))
         return 0;
     json_t *json = rp_json_skeleton(document->payload, &fragile, err);
     if (json == NULL)

@@ -319,6 +319,25 @@ static void a_transform_keeps_the_framing_and_the_ids(void **state)
     rp_arena_clear(&arena);
 }
 
+static void a_map_that_repeats_a_key_is_kept_or_the_change_refused(void **state)
+{
+    (void)state;
+    struct rp_arena arena = {0};
+    struct rp_transform_options o = {.payload_schema = "{\"type\":\"map\",\"values\":\"int\"}"};
+    struct rp_message in = {.payload = AVRO("\x04\x02k\x02\x02k\x04\x00")}, out;
+    static const char *const programs[] = {".key = \"x\"", ".payload.c = 9"};
+    for (int changed = 0; changed < 2; changed++) {
+        struct rp_transform *t;
+        o.jq = programs[changed];
+        assert_int_equal(rp_transform_new(&o, &t, &err), 0);
+        assert_int_equal(rp_transform_apply(t, &in, NULL, &arena, &out, &err), -changed);
+        rp_transform_free(t);
+        assert_bytes_equal(out.payload, in.payload);
+    }
+    assert_non_null(strstr(err.text, "names a member twice"));
+    rp_arena_clear(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +350,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_cut_or_bent_are_refused),
         cmocka_unit_test(nothing_makes_endless_items_of_no_bytes),
         cmocka_unit_test(a_transform_keeps_the_framing_and_the_ids),
+        cmocka_unit_test(a_map_that_repeats_a_key_is_kept_or_the_change_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,11 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -15,13 +17,25 @@
 #define CPU_MS 10000
 
 static int last_fd; /* whose patience was set */
+static bool is_patient_reader, is_patient_writer;
 
 int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 {
     last_fd = fd;
+    is_patient_reader = is_patient_reader || name == SO_RCVTIMEO;
+    is_patient_writer = is_patient_writer || name == SO_SNDTIMEO;
     return __real_setsockopt(fd, level, name, value, size);
+}
+
+/* What would wait half a minute waits a tenth of a second. */
+static void hurry(void)
+{
+    const struct timeval tenth = {.tv_usec = 100000};
+    assert_true(is_patient_reader && is_patient_writer);
+    assert_int_equal(__real_setsockopt(last_fd, SOL_SOCKET, SO_RCVTIMEO, &tenth, sizeof tenth), 0);
+    assert_int_equal(__real_setsockopt(last_fd, SOL_SOCKET, SO_SNDTIMEO, &tenth, sizeof tenth), 0);
 }
 
 static pid_t only_child(void)
@@ -42,11 +56,10 @@ static void one_that_stands_still_is_replaced(void **state)
     struct rp_jq_process *p;
     struct rp_bytes out;
     struct rp_error err;
-    const struct timeval tenth = {.tv_usec = 100000};
     (void)state;
     assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
     assert_int_equal(kill(only_child(), SIGSTOP), 0);
-    assert_int_equal(__real_setsockopt(last_fd, SOL_SOCKET, SO_RCVTIMEO, &tenth, sizeof tenth), 0);
+    hurry();
     assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
     assert_int_equal(err.cls, RP_RETRIABLE);
     assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), 0);
@@ -54,10 +67,32 @@ static void one_that_stands_still_is_replaced(void **state)
     rp_jq_process_free(p);
 }
 
+/* What is larger than the socket holds waits for the process before there can be an answer. */
+static void one_that_stands_still_is_replaced_before_it_has_read_all(void **state)
+{
+    static char text[4 << 20];
+    const struct rp_bytes json = {text, sizeof text};
+    struct rp_jq_process *p;
+    struct rp_bytes out;
+    struct rp_error err;
+    (void)state;
+    memset(text, ' ', sizeof text);
+    text[0] = '1';
+    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
+    assert_int_equal(kill(only_child(), SIGSTOP), 0);
+    hurry();
+    assert_int_equal(rp_jq_process_run(p, json, &out, &err), -1);
+    assert_int_equal(err.cls, RP_RETRIABLE);
+    assert_int_equal(rp_jq_process_run(p, json, &out, &err), 0);
+    assert_true(rp_bytes_equal(out, json));
+    rp_jq_process_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_stands_still_is_replaced),
+        cmocka_unit_test(one_that_stands_still_is_replaced_before_it_has_read_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

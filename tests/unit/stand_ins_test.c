@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +30,8 @@ static void assert_known_in_each_run(const char *json)
         for (size_t i = 0; i < s.n; i++) {
             struct rp_bytes literal = rp_stand_ins_literal(&s, s.items[i].values[run], run);
             assert_ptr_equal(literal.data, s.items[i].literal.data);
-            assert_true(run == 0 || s.items[i].values[run] != s.items[i].values[0]);
-            assert_true(run < 2 || s.items[i].values[run] != s.items[i].values[1]);
+            for (int other = 0; other < run; other++)
+                assert_true(s.items[i].values[run] != s.items[i].values[other]);
         }
     rp_stand_ins_clear(&s);
 }
@@ -107,6 +108,25 @@ static void what_lies_just_below_2_to_the_53_keeps_its_place(void **state)
                              " 9007199254740987, 9007199254740993, 9007199254740995.5, 1e400]");
 }
 
+static void large_ones_are_fractions_in_the_fourth_run(void **state)
+{
+    (void)state;
+    struct rp_stand_ins s = found("[-1e400,-9007199254740993,1700000000000000,1700000000000000.125,"
+                                  "2000000000000000.03125,9007199254740993,9007199254740994,1e30]");
+    double at[7], distance = 0;
+    assert_int_equal(s.n, 7);
+    for (size_t i = 0; i < s.n; i++) {
+        at[i] = s.items[i].values[3];
+        assert_true(at[i] != trunc(at[i]));
+        assert_true(i == 0 || at[i] > at[i - 1]);
+        assert_true(fabs(at[i]) < 2e15);
+        assert_true(i == 0 || at[i] - at[i - 1] != distance);
+        distance = i == 0 ? 0 : at[i] - at[i - 1];
+    }
+    assert_true(at[1] < -4e12 && at[2] > 1.7e15);
+    rp_stand_ins_clear(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +136,7 @@ int main(void)
         cmocka_unit_test(no_other_number_of_the_text_is_taken),
         cmocka_unit_test(each_is_known_by_its_stand_in),
         cmocka_unit_test(what_lies_just_below_2_to_the_53_keeps_its_place),
+        cmocka_unit_test(large_ones_are_fractions_in_the_fourth_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
