@@ -9,7 +9,8 @@
 #include "crash_point.h"
 #include "query.h"
 
-/* A batch has so many lines at most, and ends with the one that makes it this large. */
+/* A batch has so many lines at most, empty ones as well, and ends with the one that makes it this
+ * large. */
 #define BATCH       500
 #define BATCH_BYTES ((size_t)4 << 20)
 
@@ -48,12 +49,16 @@ static const char prepare_ids[] =
     " FROM unnest($1::text[]) AS l (line)"
     " WHERE (line::jsonb->>'id')::bigint <= 9000000000000000) AS ids";
 
+/* One import at a time looks which ids are taken: two would give one of them to two letters. */
+static const char begin_alone[] =
+    "BEGIN; SELECT pg_advisory_xact_lock(hashtext('reprise: import'))";
+
 static int insert(struct run *r, const char *array, struct rp_error *err)
 {
     const char *values[] = {array};
     PGresult *result;
     if (rp_db_query(r->db, prepare_ids, 1, values, NULL, err) != 0 ||
-        rp_db_script(r->db, "BEGIN", err) != 0 ||
+        rp_db_script(r->db, begin_alone, err) != 0 ||
         rp_db_query(r->db, prepare_days, 1, values, NULL, err) != 0 ||
         rp_db_script(r->db, "SELECT dead_letter_keep()", err) != 0 ||
         rp_db_query(r->db, rp_archive_json_insert, 1, values, &result, err) != 0)
@@ -145,7 +150,7 @@ static int read_batch(struct run *r, struct rp_lines *lines, bool *more, struct 
     struct rp_bytes text;
     r->text.len = 0;
     r->n = 0;
-    while (r->n < BATCH && r->text.len < BATCH_BYTES) {
+    for (int i = 0; i < BATCH && r->text.len < BATCH_BYTES; i++) {
         if (rp_lines_next(lines, &text, more, err) != 0)
             return -1;
         if (!*more)

@@ -43,24 +43,27 @@ const char rp_archive_json[] =
     " FROM jsonb_array_elements(" list ") WITH ORDINALITY AS e (e, n) ORDER BY n) END"
 
 /* An id that is taken, there or by a line before, or that would leave the sequence no room, is
- * replaced. It is looked for with a limit: for EXISTS PostgreSQL may read all ids there are. */
+ * replaced. It is looked for with a limit: for EXISTS PostgreSQL may read all ids there are. Who
+ * came back from a dead letter names the one that is that letter here: there already, or of another
+ * line. */
 const char rp_archive_json_insert[] =
     "WITH l AS MATERIALIZED (SELECT n, line::jsonb AS j"
     "  FROM unnest($1::text[]) WITH ORDINALITY AS l (line, n)),"
-    " r AS MATERIALIZED (SELECT n, j, j->'task' AS t, j->'task'->'error' AS e, j->'record' AS r,"
+    " k AS MATERIALIZED (SELECT n, j, j->'task' AS t, j->'task'->'error' AS e, j->'record' AS r,"
     "  CASE WHEN (j->>'id')::bigint BETWEEN 1 AND 9000000000000000 AND (SELECT d.id"
     "   FROM dead_letter AS d WHERE d.id = (j->>'id')::bigint LIMIT 1) IS NULL"
     "   AND row_number() OVER (PARTITION BY (j->>'id')::bigint ORDER BY n) = 1"
-    "   THEN (j->>'id')::bigint END AS id,"
+    "   THEN (j->>'id')::bigint END AS kept,"
     "  ('x' || lpad(coalesce(j->>'fingerprint', ''), 16, '0'))::bit(64)::bigint AS fingerprint"
     "  FROM l),"
+    " r AS MATERIALIZED (SELECT k.*, coalesce(kept, nextval('dead_letter_id_seq')) AS id FROM k),"
     " added AS (INSERT INTO dead_letter (id, dead_at, archived_at, record_topic, record_partition,"
     "  record_offset, record_key, reason, detail, category, policy, attempts, decided_at,"
     "  source_topic, source_partition, source_offset, task_id, task_type, target, task_key, payload,"
     "  header_keys, header_values, attempt, error_class, error_message, error_category,"
     "  cause_classes, cause_messages, source, first_failed_at, failed_at, raw, altered, record,"
     "  fingerprint, replay_job, replay_of_at, replay_of)"
-    " SELECT coalesce(id, nextval('dead_letter_id_seq')), " TIME("dead_at") ","
+    " SELECT id, " TIME("dead_at") ","
     "  coalesce(" TIME("archived_at") ", now()), r->>'topic', (r->>'partition')::integer,"
     "  (r->>'offset')::bigint, " BYTES("r->>'key'") ", j->>'reason', j->>'detail', j->>'category',"
     "  j->>'policy', (j->>'attempts')::integer, " TIME("decided_at") ", j->>'topic',"
@@ -71,15 +74,19 @@ const char rp_archive_json_insert[] =
     "  " LIST("e->'causes'", "e.e->>'class'") ", " LIST("e->'causes'", "e.e->>'message'") ","
     "  t->>'source', (t->>'first_failed_at')::timestamptz, (t->>'failed_at')::timestamptz,"
     "  " BYTES("j->>'raw'") ", " LIST("j->'altered'", "e.e #>> '{}'") ", " BYTES("r->>'value'") ","
-    "  fingerprint, j->>'replay_job', " TIME("replay_of_at") ", (j->>'replay_of')::bigint"
+    "  fingerprint, j->>'replay_job', " TIME("replay_of_at") ", CASE WHEN j->>'replay_of' IS NOT NULL"
+    "  THEN coalesce((SELECT d.id FROM dead_letter AS d WHERE d.dead_at = " TIME("replay_of_at")
+    "   AND d.task_id = t->>'task_id' ORDER BY d.id <> (j->>'replay_of')::bigint LIMIT 1),"
+    "   (SELECT o.id FROM r AS o WHERE o.j->>'id' = r.j->>'replay_of'"
+    "   AND o.j->>'dead_at' = r.j->>'replay_of_at' LIMIT 1), (j->>'replay_of')::bigint) END"
     " FROM r ORDER BY n ON CONFLICT DO NOTHING"
     " RETURNING dead_at, id, record_topic, record_partition, record_offset, task_type, reason,"
     "  category, fingerprint),"
-    " mine AS (SELECT DISTINCT ON (a.id) a.*, r.j, r.id AS old_id FROM added AS a JOIN r"
+    " mine AS (SELECT DISTINCT ON (a.id) a.*, r.j, r.kept FROM added AS a JOIN r"
     "  ON " TIME("dead_at") " = a.dead_at AND r.r->>'topic' = a.record_topic"
     "  AND (r.r->>'partition')::integer = a.record_partition"
     "  AND (r.r->>'offset')::bigint = a.record_offset"
-    "  AND (r.id IS NULL OR r.id = a.id) ORDER BY a.id, r.n),"
+    "  AND r.id = a.id ORDER BY a.id, r.n),"
     " states AS (INSERT INTO dead_letter_state (dead_at, id, status, status_at, job, replays,"
     "  came_back_at, task_type, reason, category, fingerprint)"
     " SELECT dead_at, id, CASE j->>'status' WHEN 'replaying' THEN 'dead' ELSE j->>'status' END,"
@@ -91,5 +98,5 @@ const char rp_archive_json_insert[] =
     "  j->'group'->>'message'"
     " FROM mine WHERE jsonb_typeof(j->'group') = 'object' AND fingerprint <> 0 ON CONFLICT DO NOTHING)"
     " SELECT (SELECT count(*) FROM l), (SELECT count(*) FROM added),"
-    "  (SELECT count(*) FROM mine WHERE old_id IS NULL)";
+    "  (SELECT count(*) FROM mine WHERE kept IS NULL)";
 /* clang-format on */

@@ -283,6 +283,7 @@ static int64_t told[4];
 static int n_told;
 static char told_why[200];
 static bool goes_on;
+static int n_asked;
 
 static void tell_bad(void *opaque, int64_t line, const char *why)
 {
@@ -296,6 +297,7 @@ static bool go_on(void *opaque, const struct rp_import_progress *progress)
 {
     (void)opaque;
     assert_ptr_equal(progress, &imported);
+    n_asked++;
     return goes_on;
 }
 
@@ -378,6 +380,25 @@ static void a_line_that_is_refused_alone_is_told_of(void **state)
     assert_true(together >= 4);
 }
 
+/* A small file may unpack to gigabytes of them. */
+static void an_import_can_be_stopped_among_empty_lines(void **state)
+{
+    char empty[5000];
+    (void)state;
+    memset(empty, '\n', sizeof empty);
+    file_make(file, empty, sizeof empty);
+    goes_on = true;
+    n_asked = 0;
+    pg_begin(NULL);
+    open_db();
+    assert_int_equal(import(), 0);
+    assert_int_equal(imported.lines, sizeof empty);
+    assert_true(n_asked >= 10);
+    rp_db_close(db);
+    assert_int_equal(unlink(file), 0);
+    memcpy(file + sizeof file - 7, "XXXXXX", 6);
+}
+
 int main(void)
 {
     if (rp_filter_new(0, &filter, &err) != 0 || rp_filter_where(filter, "type = a", &err) != 0)
@@ -395,6 +416,7 @@ int main(void)
         cmocka_unit_test(a_migration_that_is_refused_is_not_done),
         cmocka_unit_test(an_import_ends_where_it_is_refused),
         cmocka_unit_test(a_line_that_is_refused_alone_is_told_of),
+        cmocka_unit_test(an_import_can_be_stopped_among_empty_lines),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rp_replay_options_clear(&options);
