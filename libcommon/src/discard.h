@@ -18,6 +18,7 @@ struct rp_discard {
     const char *actor, *reason, *filter_text; /* for the audit */
     const struct rp_filter *filter;
     const char *archived_until; /* as PostgreSQL reads it: what was archived later stays as it is */
+    int64_t shown;              /* see rp_query_check_shown */
     bool undo;
     int batch; /* rows a transaction; 0: 1000 */
     /* Called before the first and after each batch. False: no more. May be NULL. */

@@ -72,13 +72,14 @@ static int list(struct run *r, struct rp_error *err)
     if (rp_db_script(r->db,
                      "DROP TABLE IF EXISTS pg_temp.going;"
                      "CREATE TEMP TABLE going (n bigint PRIMARY KEY, dead_at timestamptz NOT NULL,"
-                     " id bigint NOT NULL, size integer NOT NULL)",
+                     " id bigint NOT NULL, status_at timestamptz, size integer NOT NULL)",
                      err) != 0)
         return -1;
     struct rp_query q = begin_with(r->p->where);
-    rp_query_add(&q, "WITH added AS (INSERT INTO pg_temp.going SELECT"
-                     " row_number() OVER (ORDER BY w.dead_at, w.id) - 1, w.dead_at, w.id, w.size"
-                     " FROM (SELECT d.dead_at, d.id, ");
+    rp_query_add(&q,
+                 "WITH added AS (INSERT INTO pg_temp.going SELECT"
+                 " row_number() OVER (ORDER BY w.dead_at, w.id) - 1, w.dead_at, w.id, w.status_at,"
+                 " w.size FROM (SELECT d.dead_at, d.id, d.status_at, ");
     rp_query_add(&q, r->p->export_path == NULL ? "0" : RP_ARCHIVE_SIZE);
     rp_query_add(&q, " AS size FROM archive AS d WHERE ");
     add_condition(&q, r->p->where);
@@ -93,6 +94,16 @@ static int list(struct run *r, struct rp_error *err)
     return rp_db_script(r->db, "ANALYZE pg_temp.going", err);
 }
 
+static int put_rows(const struct run *r, struct rp_export *file, const PGresult *rows,
+                    struct rp_error *err)
+{
+    if (r->p->print == NULL)
+        return rp_export_rows(file, rows, err);
+    for (int row = 0; row < PQntuples(rows); row++)
+        r->p->print(stdout, rows, row);
+    return 0;
+}
+
 /* The next lines of the file; behind the last of them where `last` is not NULL. */
 static int export_batch(struct run *r, struct rp_export *file, struct rp_query *q, PGresult **last,
                         struct rp_error *err)
@@ -102,7 +113,7 @@ static int export_batch(struct run *r, struct rp_export *file, struct rp_query *
     rp_query_clear(q);
     if (failed != 0)
         return -1;
-    failed = rp_export_rows(file, result, err);
+    failed = put_rows(r, file, result, err);
     r->progress->exported += PQntuples(result);
     RP_CRASH_POINT(export_batch_written);
     PQclear(*last);
@@ -244,6 +255,8 @@ static int delete_rows(struct run *r, int64_t from, int64_t to, int64_t *out, st
     rp_query_add(&q, " AND g.n < ");
     rp_query_param_int(&q, to);
     rp_query_add(&q, " AND d.status <> 'replaying' AND ");
+    if (r->p->export_path != NULL) /* else the file has what was replayed meanwhile as dead */
+        rp_query_add(&q, "d.status_at IS NOT DISTINCT FROM g.status_at AND ");
     add_condition(&q, r->p->where);
     rp_query_add(&q, "), gone AS (DELETE FROM dead_letter AS d USING mine AS m"
                      " WHERE d.dead_at = m.dead_at AND d.id = m.id RETURNING 1)"
@@ -310,6 +323,8 @@ int rp_purge_run(struct rp_db *db, const struct rp_purge *p, struct rp_purge_pro
     struct run r = {.db = db, .p = p, .progress = out};
     *out = (struct rp_purge_progress){0};
     int failed = list(&r, err);
+    if (failed == 0)
+        failed = rp_query_check_shown(out->matched, p->shown, err);
     if (failed == 0)
         failed = rp_db_script(db, RP_QUERY_ONE_BY_ONE, err);
     if (failed == 0 && out->matched > 0 && p->export_path != NULL)

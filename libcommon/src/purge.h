@@ -2,12 +2,15 @@
 #ifndef REPRISE_PURGE_H
 #define REPRISE_PURGE_H
 
+#include <stdio.h>
+
 #include "query.h"
 
 /* Deletes dead letters for good, in small batches, so that nobody waits long for one. What is being
  * replayed stays. With an export, each goes into the file before the first is deleted, and none is
- * deleted that is not in it; if the export fails, nothing is. An entry of the audit says how many
- * went, and is right at any moment, also when this process dies. */
+ * deleted that is not in it, or was replayed or discarded since; if the export fails, nothing is.
+ * An entry of the audit says how many went, and is right at any moment, also when this process
+ * dies. */
 
 struct rp_purge_progress {
     int64_t matched;  /* how many there were to go, at the start */
@@ -24,8 +27,12 @@ struct rp_purge {
      * each row is deleted: what does not match any more stays. */
     const struct rp_query *where;
     int64_t limit;           /* the oldest so many; 0: no limit */
+    int64_t shown;           /* see rp_query_check_shown */
     const char *export_path; /* see archive_export.h; NULL: no export */
     int batch;               /* rows a transaction; 0: 1000 */
+    /* Prints the first column of a row as a line, where the export goes to stdout and may not go
+     * there as it is. NULL: it may. */
+    void (*print)(FILE *out, const PGresult *rows, int row);
     /* Called before the first and after each batch, of the export too: the place to wait, and to
      * show progress. False: no more. May be NULL. */
     bool (*go_on)(void *opaque, const struct rp_purge_progress *progress);

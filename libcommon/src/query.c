@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "query.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,4 +93,14 @@ void rp_query_clear(struct rp_query *q)
         free(q->values[i]);
     free(q->values);
     *q = (struct rp_query){0};
+}
+
+int rp_query_check_shown(int64_t n, int64_t shown, struct rp_error *err)
+{
+    if (shown == 0 || n <= shown)
+        return 0;
+    return rp_fail(err, RP_E_RANGE, RP_RETRIABLE,
+                   "nothing was done: %" PRId64
+                   " dead letters were shown, and now there are %" PRId64,
+                   shown, n);
 }

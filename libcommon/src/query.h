@@ -41,4 +41,16 @@ RP_NODISCARD int rp_query_run(struct rp_query *q, struct rp_db *db, PGresult **o
                               struct rp_error *err);
 void rp_query_clear(struct rp_query *q);
 
+/* A SELECT: up to when all that was archived is to be seen. `archived_at` is when the transaction
+ * began, and what archivers have under way shows only once they commit. */
+#define RP_QUERY_SEEN_UNTIL                                                                        \
+    "SELECT least(clock_timestamp(), (SELECT min(xact_start) - interval '1 us'"                    \
+    " FROM pg_stat_activity WHERE datname = current_database() AND application_name IN"            \
+    " (SELECT left(owner, 63) FROM archive_offset)))"
+
+/* What a person said yes to is as many rows as were shown: fails, RETRIABLE, where there are more
+ * by now (an import, another one's replay that was cancelled), of which nobody knows. `shown` 0:
+ * nobody was asked. */
+RP_NODISCARD int rp_query_check_shown(int64_t n, int64_t shown, struct rp_error *err);
+
 #endif

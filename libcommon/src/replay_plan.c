@@ -177,6 +177,8 @@ static int finish_plan(struct rp_db *db, const struct rp_replay_request *r, cons
     PQclear(result);
     if (*out_total == 0)
         return rp_db_script(db, "ROLLBACK", err);
+    if (rp_query_check_shown(*out_total, r->shown, err) != 0)
+        return -1;
     if (r->edited != NULL && *out_total != 1)
         return rp_fail(err, RP_E_INVALID, RP_POISON, "an edit is of one dead letter, not of more");
     if (r->edited != NULL &&
@@ -265,7 +267,7 @@ int rp_replay_preview(struct rp_db *db, const struct rp_replay_request *r, int64
         return -1;
     rp_query_add(&q, "CREATE TEMPORARY TABLE replay_preview ON COMMIT DROP AS ");
     int failed = add_picked(
-        &q, r, ", d.target, d.reason = 'OVERSIZED' AND d.payload IS NULL AS shrunk", err);
+        &q, r, ", d.target, d.status, d.reason = 'OVERSIZED' AND d.payload IS NULL AS shrunk", err);
     if (failed == 0)
         failed = rp_query_run(&q, db, NULL, err);
     rp_query_clear(&q);

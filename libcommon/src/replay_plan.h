@@ -14,6 +14,7 @@ struct rp_replay_request {
     bool detached;      /* the archiver is to run it */
     const char *edited; /* rp_message_pack's, in place of the one task that is meant; or NULL */
     const char *archived_by; /* what was archived later is left out; or NULL */
+    int64_t shown;           /* see rp_query_check_shown */
 };
 
 /* Claims the dead letters that the filter means, numbers them in the job's order and puts the job
@@ -28,8 +29,8 @@ RP_NODISCARD int rp_replay_plan(struct rp_db *db, const struct rp_replay_request
 RP_NODISCARD int rp_replay_is_planned(struct rp_db *db, const char *job, int64_t *out_total,
                                       struct rp_error *err);
 
-/* Fills the temporary table replay_preview (dead_at, id, task_id, task_type, target, reason,
- * fingerprint, size, shrunk) with what would be claimed, in a transaction that is left open:
+/* Fills the temporary table replay_preview (dead_at, id, task_id, task_type, target, status,
+ * reason, fingerprint, size, shrunk) with what would be claimed, in a transaction that is left open:
  * roll it back. *held_back: so many were replayed too often. */
 RP_NODISCARD int rp_replay_preview(struct rp_db *db, const struct rp_replay_request *r,
                                    int64_t *held_back, struct rp_error *err);

@@ -144,8 +144,8 @@ static int print_table(struct dlq *d, const PGresult *result, int n, enum payloa
                                               payload == PAYLOAD_BAD ? NULL : print_payload,
                                           .opaque = &t};
     table_print_with(t.out, result, &options);
-    pager_close(t.out);
-    return t.code;
+    int closed = pager_close(t.out);
+    return t.code == CLI_OK ? closed : t.code;
 }
 
 static int list_table(struct dlq *d, const struct cursor *cursor, int64_t limit,
@@ -227,9 +227,10 @@ static int list_json(struct dlq *d, const struct cursor *cursor, int64_t limit)
     int code = CLI_OK;
     while (code == CLI_OK && !j.over)
         code = next_json(&j);
-    if (j.out != NULL)
-        pager_close(j.out);
-    if (j.more)
+    int closed = j.out == NULL ? CLI_OK : pager_close(j.out);
+    if (code == CLI_OK)
+        code = closed;
+    if (j.more && code == CLI_OK)
         print_next(d, j.last);
     return code == CLI_OK && j.n == 0 ? dlq_nothing() : code;
 }

@@ -19,6 +19,7 @@ static int change(struct dlq *d, const struct dlq_act *a, bool undo)
                                        .filter_text = a->filter,
                                        .filter = d->filter,
                                        .archived_until = a->now,
+                                       .shown = consent_shown(d->args, a->count),
                                        .undo = undo,
                                        .go_on = show_progress,
                                        .opaque = &shown};

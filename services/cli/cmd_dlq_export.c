@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "dlq.h"
 #include "progress.h"
@@ -20,11 +21,17 @@ static int export(struct dlq *d)
     struct rp_query where = {0};
     struct rp_purge_progress progress = {0};
     const char *path = d->args->n_positional == 0 ? "-" : d->args->positional[0];
-    const struct rp_purge all = {
-        .where = &where, .export_path = path, .go_on = show_progress, .opaque = &shown};
+    const bool to_stdout = strcmp(path, "-") == 0;
+    const struct rp_purge all = {.where = &where,
+                                 .export_path = path,
+                                 .print =
+                                     to_stdout && isatty(STDOUT_FILENO) ? dlq_print_json : NULL,
+                                 .go_on = show_progress,
+                                 .opaque = &shown};
     char count[RP_UNIT_TEXT];
     dlq_add_filter(d, &where);
     progress_begin(&shown, "exported", 0);
+    shown.on = shown.on && all.print == NULL; /* or it would run into the lines */
     int failed = dlq_no_hurry(d, &err);
     if (failed == 0)
         failed = rp_purge_export(d->db, &all, &progress, &err);
@@ -32,7 +39,7 @@ static int export(struct dlq *d)
     rp_query_clear(&where);
     if (failed != 0)
         return dlq_failed(d, &err);
-    (void)fprintf(strcmp(path, "-") == 0 ? stderr : stdout, "exported %s dead letter%s\n",
+    (void)fprintf(to_stdout ? stderr : stdout, "exported %s dead letter%s\n",
                   dlq_count_text(progress.exported, count), progress.exported == 1 ? "" : "s");
     return progress.exported > 0 ? CLI_OK : CLI_NOTHING;
 }

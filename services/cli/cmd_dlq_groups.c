@@ -180,7 +180,7 @@ static void print_group(FILE *out, const PGresult *r, int row, size_t width, boo
     (void)fputc('\n', out);
 }
 
-static void print_blocks(const PGresult *result, int64_t hours)
+static int print_blocks(const PGresult *result, int64_t hours)
 {
     size_t width = term_width(stdout);
     FILE *out = pager_open();
@@ -189,7 +189,7 @@ static void print_blocks(const PGresult *result, int64_t hours)
                   hours);
     for (int row = 0; row < PQntuples(result); row++)
         print_group(out, result, row, width, colours);
-    pager_close(out);
+    return pager_close(out);
 }
 
 static int groups(struct dlq *d)
@@ -212,11 +212,9 @@ static int groups(struct dlq *d)
     int code = dlq_query_ask(d, &q, &result);
     if (code != CLI_OK || d->form != DLQ_FORM_TABLE)
         return code == CLI_OK ? dlq_print(d, result) : code;
-    int n = PQntuples(result);
-    if (n > 0)
-        print_blocks(result, hours);
+    code = PQntuples(result) > 0 ? print_blocks(result, hours) : dlq_nothing();
     PQclear(result);
-    return n > 0 ? CLI_OK : dlq_nothing();
+    return code;
 }
 
 static int run(const struct cli_args *args)

@@ -29,6 +29,7 @@ static int delete_them(struct dlq *d, const struct dlq_act *a)
                                    .reason = a->reason,
                                    .filter = a->filter,
                                    .where = &where,
+                                   .shown = consent_shown(d->args, a->count),
                                    .export_path = cli_value(d->args, "export"),
                                    .go_on = show_progress,
                                    .opaque = &shown};

@@ -81,7 +81,7 @@ static int note_time(struct replay *r)
 {
     struct rp_error err;
     PGresult *result;
-    if (rp_db_query(r->db, "SELECT clock_timestamp()", 0, NULL, &result, &err) != 0)
+    if (rp_db_query(r->db, RP_QUERY_SEEN_UNTIL, 0, NULL, &result, &err) != 0)
         return failed(&err);
     (void)snprintf(r->shown_at, sizeof r->shown_at, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);
@@ -103,6 +103,7 @@ static int ask_and_act(struct replay *r)
     (void)putchar('\n');
     (void)snprintf(question, sizeof question, "Replay %" PRId64 " dead letters?", total);
     code = consent_ask(r->args, question);
+    r->request.shown = consent_shown(r->args, total);
     return code == CLI_OK ? act(r) : code;
 }
 
@@ -170,11 +171,10 @@ const struct cli_command cmd_dlq_replay = {
         "Two jobs never have the same dead letter. Those that were replayed before are left out,\n"
         "unless the filter names a status. Those that cannot be sent are refused, and stay "
         "dead.\n\n"
-        "Canaries are waited for until their outcome is known: when --canary-wait is over (no "
-        "news\n"
-        "is good news), or before that where more than --canary-share of them came back dead, "
-        "which\n"
-        "stops the job at once, or where all of them did and the share allows it.\n\n"
+        "Canaries are waited for until their outcome is known (others go in the place of those\n"
+        "that are refused): when --canary-wait is over (no news is good news), or before that\n"
+        "where more than --canary-share of them came back dead, which stops the job at once, or\n"
+        "where all of them did and the share allows it.\n\n"
         "A job that fails (a column or a permission is missing in the database, a program does "
         "not\n"
         "load) marks what it sent and rests: mend it and resume, or cancel. While brokers or\n"

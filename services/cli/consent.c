@@ -53,3 +53,8 @@ int consent_ask(const struct cli_args *args, const char *question)
     cli_error("nothing was done");
     return CLI_REFUSED;
 }
+
+int64_t consent_shown(const struct cli_args *args, int64_t n)
+{
+    return cli_value(args, "yes") == NULL ? n : 0;
+}

@@ -2,6 +2,8 @@
 #ifndef REPRISE_CLI_CONSENT_H
 #define REPRISE_CLI_CONSENT_H
 
+#include <stdint.h>
+
 #include "cli.h"
 
 /* Who does something to dead letters, why, and whether they are sure. CONSENT_OPTIONS goes into the
@@ -24,5 +26,7 @@ int consent_reason(const struct cli_args *args);
 /* Asks on the terminal whether to go on; --yes is an answer. Without a terminal and without --yes
  * nothing is done. What stands against it is printed. CLI_OK to go on. */
 int consent_ask(const struct cli_args *args, const char *question);
+/* `n` where that many were asked about, for rp_query_check_shown; 0 with --yes. */
+int64_t consent_shown(const struct cli_args *args, int64_t n);
 
 #endif

@@ -123,9 +123,9 @@ int dlq_print(struct dlq *d, PGresult *result)
         dlq_print_json(out, result, row);
     if (d->form != DLQ_FORM_JSON && n > 0)
         table_print(out, result, MAX_CELL);
-    pager_close(out);
+    int code = pager_close(out);
     PQclear(result);
-    return n > 0 ? CLI_OK : dlq_nothing();
+    return n > 0 ? code : dlq_nothing();
 }
 
 int64_t dlq_number(const struct cli_args *args, const char *name, int64_t fallback)

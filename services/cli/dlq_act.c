@@ -24,7 +24,7 @@ static int ask_now(struct dlq *d, struct dlq_act *a)
 {
     struct rp_query q = {0};
     PGresult *result;
-    rp_query_add(&q, "SELECT clock_timestamp()");
+    rp_query_add(&q, RP_QUERY_SEEN_UNTIL);
     int code = dlq_query_ask(d, &q, &result);
     if (code != CLI_OK)
         return code;
@@ -125,7 +125,7 @@ int dlq_act_end(struct dlq *d, const struct dlq_act *a, const char *did, int64_t
     bool stopped = failed == 0 && progress_stopped() && n < a->count;
     if (n > 0 || failed == 0)
         (void)printf("%s %s dead letter%s\n", did, dlq_count_text(n, count), n == 1 ? "" : "s");
-    if (failed != 0 || stopped)
+    if ((failed != 0 && err->code != RP_E_RANGE) || stopped)
         cli_error("%s %s of %s; run it again for the rest", did, dlq_count_text(n, count),
                   dlq_count_text(a->count, all));
     if (stopped || (code != CLI_OK && n > 0))

@@ -7,7 +7,8 @@
 /* Output that may be longer than the terminal is high goes through $PAGER, else less, which shows
  * what fits as it is. Elsewhere it is stdout. */
 FILE *pager_open(void);
-/* Waits until the reader is through. */
-void pager_close(FILE *out);
+/* Waits until the reader is through. CLI_OK; or CLI_FAILED where the pager could not be run, which
+ * is printed. */
+int pager_close(FILE *out);
 
 #endif

@@ -3,12 +3,48 @@
 
 import json
 import os
+import pty
 import subprocess
+import termios
 
 from archive_db import ArchiveDb
 from pipeline import BUILD
 
 EVIL = "\x1b[2J\x07\u009b31m\u202ered\nsecond"
+
+
+def answered(answer, config, *arguments, meanwhile=lambda: None, columns=160, **env):
+    """Runs `reprise dlq` on a terminal, and answers its question: its exit code, and what it says then. Without an
+    answer, all that it says."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (30, columns))
+    process = subprocess.Popen(
+        [BUILD / "bin/reprise", "dlq", *arguments, "--config", config],
+        stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", **env},
+    )  # fmt: skip
+    os.close(theirs)
+    out = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # it has closed the terminal
+            break
+        if not part:
+            break
+        out += part
+        if answer and b"[y/N]" in out:
+            meanwhile()
+            os.write(ours, answer)
+            answer, out = None, b""
+    os.close(ours)
+    return process.wait(30), out.decode()
+
+
+def on_terminal(db, *arguments, **options):
+    """What a terminal gets."""
+    code, text = answered(None, db.config, *arguments, **options)
+    assert code == 0
+    return text
 
 
 class Dlq(ArchiveDb):

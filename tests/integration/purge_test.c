@@ -270,6 +270,43 @@ static void an_export_that_is_stopped_leaves_no_file_and_deletes_nothing(void **
     answers("SELECT count(*) FROM dead_letter", "400");
 }
 
+static bool replay_one_that_is_exported(void *opaque, const struct rp_purge_progress *progress)
+{
+    bool *replayed = opaque;
+    if (progress->exported == 290 && !*replayed)
+        run("INSERT INTO dead_letter_state (dead_at, id, status, reason, task_type, fingerprint)"
+            " SELECT dead_at, id, 'replayed', reason, task_type, fingerprint FROM dead_letter"
+            " WHERE record_offset = 299");
+    *replayed = progress->exported == 290;
+    return true;
+}
+
+static void what_is_replayed_after_it_was_exported_stays(void **state)
+{
+    (void)state;
+    bool replayed = false;
+    struct rp_purge p = purge_of_a();
+    p.export_path = path;
+    p.go_on = replay_one_that_is_exported;
+    p.opaque = &replayed;
+    assert_int_equal(purge(&p, 0).deleted, 289);
+    answers(left, "a replayed 1, a replaying 10, b dead 100");
+    answers("SELECT detail->>'rows' FROM audit", "289");
+}
+
+static void nothing_goes_where_there_are_more_than_were_shown(void **state)
+{
+    (void)state;
+    struct rp_purge p = purge_of_a();
+    p.shown = 289;
+    assert_int_equal(purge(&p, -1).deleted, 0);
+    assert_string_equal(err.text,
+                        "nothing was done: 289 dead letters were shown, and now there are 290");
+    answers("SELECT count(*) FROM audit", "0");
+    p.shown = 290;
+    assert_int_equal(purge(&p, 0).deleted, 290);
+}
+
 /* Between batches others go on: one row is claimed, one is new and matches too. */
 static bool others_go_on(void *opaque, const struct rp_purge_progress *progress)
 {
@@ -373,6 +410,8 @@ int main(void)
         FRESH(a_lock_that_did_not_come_in_time_is_asked_for_again),
         FRESH(a_purge_that_did_nothing_is_not_in_the_audit),
         FRESH(the_audit_says_why_a_purge_ended_early),
+        FRESH(what_is_replayed_after_it_was_exported_stays),
+        FRESH(nothing_goes_where_there_are_more_than_were_shown),
         FRESH(what_changes_meanwhile_stays_and_the_audit_is_right_at_any_moment),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,6 @@ import concurrent.futures
 import gzip
 import json
 import os
-import pty
 import signal
 import subprocess
 import time
@@ -13,7 +12,7 @@ import time
 import psycopg
 import pytest
 
-from dlq import EVIL, Dlq
+from dlq import EVIL, Dlq, answered, on_terminal
 from pipeline import BUILD, wait_for
 
 DAY = "2026-11-20"
@@ -74,31 +73,58 @@ def test_nothing_is_done_without_filter_reason_and_consent(make):
     assert "20 dead letters" in db.run("discard", "--dead-for", "non_retryable", "--dry-run")
 
 
-def answered(db, answer, *arguments):
-    """Runs it on a terminal, and answers the question."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [BUILD / "bin/reprise", "dlq", *arguments, "--config", db.config],
-        stdin=theirs, stdout=theirs, stderr=theirs,
-    )  # fmt: skip
-    os.close(theirs)
-    out = b""
-    while b"[y/N]" not in out:
-        out += os.read(ours, 4096)
-    os.write(ours, answer)
-    code = process.wait(30)
-    os.close(ours)
-    return code
-
-
 def test_it_asks_on_a_terminal(make):
     db = make("ask", 60)
-    arguments = ["discard", "--type", "type-1", "--reason", "x"]
-    assert answered(db, b"n\n", *arguments) == 6
-    assert answered(db, b"\n", *arguments) == 6
+    arguments = [db.config, "discard", "--type", "type-1", "--reason", "x"]
+    assert answered(b"n\n", *arguments)[0] == 6
+    assert answered(b"\n", *arguments)[0] == 6
     assert db.count("status = 'discarded'") == 0
-    assert answered(db, b"y\n", *arguments) == 0
+    assert answered(b"y\n", *arguments)[0] == 0
     assert db.count("status = 'discarded'") == 10
+
+
+def test_a_yes_is_to_no_more_than_was_shown(make):
+    """Others import while it asks, or take back what they discarded."""
+    db = make("shown", 60)
+    db.set_status("discarded", "task_type = 'type-1' and id <= 30")
+    dead = db.count("task_type = 'type-1' and status = 'dead'")
+
+    def restore():
+        db.query("delete from dead_letter_state")
+
+    def bring():
+        db.add_letters(60, f"{DAY} 11:00:00+00")
+        db.query(f"update dead_letter set archived_at = '{DAY}'")
+
+    for command, meanwhile, now in (("discard", restore, 10), ("purge", bring, 20)):
+        arguments = [db.config, command, "--where", "type = type-1 and status = dead", "--reason", "x"]
+        code, text = answered(b"y\n", *arguments, meanwhile=meanwhile)
+        assert code == 1 and f"nothing was done: {dead} dead letters were shown, and now there are {now}" in text
+        assert db.count("task_type = 'type-1' and status = 'dead'") == now
+        dead = now
+    assert db.query("select count(*) from audit") == [(0,)]
+    db.run("purge", "--type", "type-1", "--reason", "x", "--yes")
+    assert db.count("task_type = 'type-1'") == 0
+
+
+def test_what_an_archiver_has_under_way_is_left_alone(make):
+    """It shows only once it is committed, with the time at which that transaction began."""
+    db = make("underway", 60)
+    db.query(
+        "insert into archive_offset (topic, partition, epoch, next_offset, owner) values ('t', 0, 1, 1, 'archiver/1')"
+    )
+    dead = db.count("task_type = 'type-1'")
+    with psycopg.connect(db.dsn, application_name="archiver/1") as archiver:
+        archiver.execute("create temp table copy as select * from dead_letter where task_type = 'type-1'")
+        archiver.commit()
+        archiver.execute(
+            "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason, task_type)"
+            " select dead_at, 'under way', 0, record_offset, reason, task_type from copy"
+        )
+        arguments = [db.config, "discard", "--type", "type-1", "--reason", "x"]
+        code, text = answered(b"y\n", *arguments, meanwhile=archiver.commit)
+    assert code == 0 and f"discarded {dead} dead letters" in text, text
+    assert db.count("task_type = 'type-1' and status = 'dead' and record_topic = 'under way'") == dead
 
 
 def test_two_people_discard_at_once_and_each_row_is_one_s(make):
@@ -245,6 +271,17 @@ def test_export_takes_a_filter_and_writes_to_stdout(make, tmp_path):
     assert list(tmp_path.glob("none*")) == []
 
 
+def test_what_a_terminal_gets_of_an_export_comes_back_exactly(make, tmp_path):
+    db, other = make("typed"), make("typed-to")
+    add_odd_letters(db)
+    text = on_terminal(db, "export")
+    assert not set(text) & set("\x1b\x07\x7f\u009b\u202e")
+    path = tmp_path / "typed.jsonl"
+    path.write_text(text.replace("\r\n", "\n").replace("exported 6 dead letters\n", ""))
+    assert "6 imported" in other.run("import", path)
+    assert whole(other) == whole(db)
+
+
 def test_lines_that_are_refused_leave_no_days(make, tmp_path):
     db = make("junk")
     path = tmp_path / "junk.jsonl"
@@ -329,6 +366,33 @@ def test_an_id_that_is_taken_is_replaced_and_none_is_given_out_twice(make, tmp_p
     assert other.query("select count(*), count(distinct id) from dead_letter") == [(190, 190)]
 
 
+def test_who_came_back_from_a_letter_with_another_id_names_that(make, tmp_path):
+    """Be it of an earlier batch of the import (500 lines), of the same, or of an import before."""
+    db, other = make("back-from", 1000), make("back-to", 600)
+    db.query(
+        "update dead_letter as d set replay_of_at = o.dead_at, replay_of = o.id, replay_job = 'j'"
+        " from dead_letter as o where d.id > 400 and"
+        " o.id = d.id - case when d.id between 401 and 500 or d.id between 701 and 800 then 400 else 500 end"
+    )
+    for _ in range(2):
+        db.query(
+            "update dead_letter as d set task_id = o.task_id from dead_letter as o"
+            " where o.dead_at = d.replay_of_at and o.id = d.replay_of"
+        )
+    other.query("update dead_letter set record_topic = 'other', task_id = 'other-' || task_id")
+    links = (
+        "select d.record_offset, o.record_offset from dead_letter as d join dead_letter as o"
+        " on o.dead_at = d.replay_of_at and o.id = d.replay_of and o.record_topic = 't' where d.record_topic = 't'"
+        " order by d.record_offset"
+    )
+    first, rest = tmp_path / "first.jsonl", tmp_path / "rest.jsonl"
+    db.run("export", first, "--where", "id <= 300")
+    db.run("export", rest, "--where", "id > 300")
+    for path in (first, rest):
+        other.run("import", path)
+    assert other.query(links) == db.query(links) and len(db.query(links)) == 600
+
+
 def test_no_two_lines_get_one_id(make, tmp_path):
     """Those of two archives in one file, each of them twice."""
     one, two, both = make("ids-of-one", 100), make("ids-of-two", 100), make("ids-of-both")
@@ -340,6 +404,28 @@ def test_no_two_lines_get_one_id(make, tmp_path):
     assert "200 imported" in text and "100 of them with another id" in text
     assert both.query("select count(*), count(distinct id) from dead_letter") == [(200, 200)]
     assert "400 were there already" in both.run("import", path)
+
+
+def test_no_two_imports_at_once_give_one_id(make, tmp_path):
+    one, two, both = make("import-one", 100), make("import-two", 100), make("import-both")
+    two.query("update dead_letter set record_topic = 'other'")
+    for db, name in ((one, "one"), (two, "two")):
+        db.run("export", tmp_path / name)
+    # An import that makes a day keeps the other one waiting for that.
+    both.query(f"select dead_letter_add_day('{DAY}'::date + n) from generate_series(0, 1) as n")
+    both.query("create function wait() returns trigger language plpgsql as"
+               " 'begin perform pg_advisory_xact_lock_shared(1); return null; end'")
+    both.query("create trigger wait after insert on dead_letter execute function wait()")
+    with both.connect() as gate:
+        gate.execute("select pg_advisory_lock(1)")
+        imports = [both.start("import", tmp_path / name) for name in ("one", "two")]
+        waiting = ("select count(*) from pg_locks where not granted and locktype = 'advisory' and database ="
+                   " (select oid from pg_database where datname = current_database())")
+        wait_for(lambda: both.query(waiting) == [(2,)], "both to wait", 30)
+    texts = [process.communicate()[0].decode() for process in imports]
+    assert all("100 imported" in text for text in texts)
+    assert sum("100 of them with another id" in text for text in texts) == 1
+    assert both.query("select count(*), count(distinct id) from dead_letter") == [(200, 200)]
 
 
 def test_purge_deletes_all_but_what_is_being_replayed(make, tmp_path):

@@ -3,15 +3,12 @@
 
 import datetime
 import json
-import os
-import pty
 import subprocess
 import sys
-import termios
 
 import pytest
 
-from dlq import BUILD, EVIL, Dlq
+from dlq import BUILD, EVIL, Dlq, on_terminal
 
 @pytest.fixture(scope="module")
 def make(postgres, tmp_path_factory):
@@ -197,29 +194,6 @@ def test_pages_follow_each_other(db):
         arguments = [*arguments[:7], "--before", command.rsplit(" ", 1)[1]]
     expected = db.query("select id from archive where task_type = 'type-1' order by dead_at desc, id desc")
     assert seen == [id for (id,) in expected]
-
-
-def on_terminal(db, *arguments, columns=160, **env):
-    """What a terminal gets."""
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (30, columns))
-    process = subprocess.Popen(
-        [BUILD / "bin/reprise", "dlq", *arguments, "--config", db.config],
-        stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", **env},
-    )  # fmt: skip
-    os.close(theirs)
-    out = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        out += part
-    os.close(ours)
-    assert process.wait(30) == 0
-    return out.decode()
 
 
 def test_a_terminal_gets_colours_and_a_pager(db, tmp_path):

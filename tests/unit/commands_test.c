@@ -297,6 +297,60 @@ static void a_terminal_gets_colours_and_a_pager(void **state)
     terminal = false;
 }
 
+static void an_export_to_a_terminal_has_its_escapes(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {{"json_build_object", "json|dead_at|id|found",
+                                                "{\"a\": \"\xc2\x9b\x7f\xe2\x80\xae\"}|t|1|1"},
+                                               {0}};
+    pg_begin(answers);
+    assert_int_equal(run("dlq export"), CLI_OK);
+    assert_printed("{\"a\": \"\xc2\x9b\x7f\xe2\x80\xae\"}\n");
+    pg_begin(answers);
+    terminal = true;
+    assert_int_equal(run("dlq export"), CLI_OK);
+    terminal = false;
+    assert_string_equal(printed, "{\"a\": \"\\u009b\\u007f\\u202e\"}\nexported 1 dead letter\n");
+}
+
+/* Or Ctrl-C in a pager, which stays, would leave the terminal to two who read from it. */
+static void an_interrupt_is_left_to_the_pager(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {{"FROM", "id|status|error|cursor", "1|dead|a|1"},
+                                               {0}};
+    struct sigaction now;
+    pg_begin(answers);
+    terminal = true;
+    (void)signal(SIGINT, SIG_DFL);
+    assert_int_equal(
+        setenv("PAGER", "read line; kill -INT $PPID; kill -QUIT $PPID; sed s/^/paged:/", 1), 0);
+    assert_int_equal(run("dlq list"), CLI_OK);
+    assert_printed("paged:");
+    assert_int_equal(sigaction(SIGINT, NULL, &now), 0);
+    assert_true(now.sa_handler == SIG_DFL);
+    terminal = false;
+}
+
+static void a_pager_that_cannot_be_run_is_a_failure(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {
+        {GROUPS, GROUP_COLUMNS, "00ab|1|1|0|0|0|0|f|l|1|a|E|7|m"},
+        {"FROM", "id|status|error|cursor", "1|dead|a|2026-11-21T03:00:00Z/1"},
+        {0}};
+    static const char *const commands[] = {"dlq list", "dlq list --format json", "dlq groups",
+                                           "dlq stats"};
+    terminal = true;
+    assert_int_equal(setenv("PAGER", "/nowhere/pager", 1), 0);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        pg_begin(answers);
+        assert_int_equal(run(commands[i]), CLI_FAILED);
+        assert_printed("the pager cannot be run; see $PAGER");
+    }
+    terminal = false;
+}
+
 static void stop(void)
 {
     (void)raise(SIGTERM);
@@ -347,6 +401,9 @@ int main(void)
         cmocka_unit_test(a_migration_says_which_version_there_is),
         cmocka_unit_test(a_group_says_what_became_of_it),
         cmocka_unit_test(a_terminal_gets_colours_and_a_pager),
+        cmocka_unit_test(an_export_to_a_terminal_has_its_escapes),
+        cmocka_unit_test(an_interrupt_is_left_to_the_pager),
+        cmocka_unit_test(a_pager_that_cannot_be_run_is_a_failure),
         cmocka_unit_test(a_tail_goes_on_until_it_is_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
