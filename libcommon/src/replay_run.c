@@ -290,13 +290,21 @@ static int stop_job(struct runner *r, const char *why, struct rp_error *err)
 
 /* What people wish, and what comes back. */
 
-/* All canaries are out, and marked: from now on they have their time. */
-static int wait_for_canaries(struct runner *r, struct rp_error *err)
+/* How many canaries are still to be sent, for all that is marked. */
+static int64_t canaries_left(const struct runner *r)
+{
+    return r->job.options.canary - (r->next - r->job.refused);
+}
+
+/* All canaries are out, and marked: from now on they have their time. Or some of them were refused,
+ * which shows by now, and others go in their place. */
+static int wait_for_canaries(struct runner *r, bool *hold, struct rp_error *err)
 {
     r->what = "waiting for the canaries";
     if (settle(r, err) != 0)
         return -1;
-    if (r->job.canary_out)
+    *hold = canaries_left(r) <= 0;
+    if (r->job.canary_out || !*hold)
         return 0;
     if (rp_replay_job_canaries_out(r->db, &r->job, err) != 0)
         return -1;
@@ -319,17 +327,17 @@ static int heed_verdict(struct runner *r, bool *hold, struct rp_error *err)
     *hold = verdict == RP_REPLAY_HOLD;
     if (verdict == RP_REPLAY_STOP)
         return stop_job(r, why, err);
-    return *hold ? wait_for_canaries(r, err) : 0;
+    return *hold ? wait_for_canaries(r, hold, err) : 0;
 }
 
 static int serve_wishes(struct runner *r, struct rp_error *err)
 {
     if (r->news.lost)
         return rp_fail(err, RP_E_FENCED, RP_FATAL, "the replay %s was taken over", r->job.id);
+    if (r->next >= r->job.total)
+        return complete(r, err); /* there is nothing left to pause, or to keep back */
     if (r->news.wish == RP_REPLAY_CANCEL)
         return cancel(r, err);
-    if (r->next >= r->job.total)
-        return complete(r, err); /* there is nothing left to pause */
     if (r->run->settle)
         return rest_settled(r, err);
     if (r->news.wish == RP_REPLAY_PAUSE)
@@ -341,14 +349,14 @@ static int serve_wishes(struct runner *r, struct rp_error *err)
 
 static int send_some(struct runner *r, struct rp_error *err)
 {
-    int64_t sent = 0, until = r->job.total, canary = r->job.options.canary;
+    int64_t sent = 0, until = r->job.total, canaries = canaries_left(r);
     int64_t most = rp_pace_allows(&r->pace, r->news.rate, rp_mono_ms());
     if (most == 0) {
         nap(r, rp_pace_wait_ms(&r->pace));
         return serve_marks(r, err);
     }
-    if (r->next < canary && canary < until)
-        until = canary;
+    if (canaries > 0 && canaries < until - r->next)
+        until = r->next + canaries;
     if (most < until - r->next)
         until = r->next + most;
     r->what = "sending";

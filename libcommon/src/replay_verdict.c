@@ -20,15 +20,16 @@ static enum rp_replay_verdict stop(const struct rp_replay_standing *s, const cha
     return RP_REPLAY_STOP;
 }
 
-/* While canaries are still being sent, more than the share of all of them may have come back. */
+/* While canaries are still being sent, more than the share of all of them may have come back. What
+ * is refused says nothing of what would become of it, so another one goes in its place. */
 static enum rp_replay_verdict judge_canaries(const struct rp_replay_options *o,
                                              const struct rp_replay_standing *s, char *why,
                                              size_t size)
 {
     int64_t out = s->next - s->refused;
-    if (out > 0 && over_share(s, o->canary_share, s->next < o->canary ? o->canary : out))
+    if (out > 0 && over_share(s, o->canary_share, out < o->canary ? o->canary : out))
         return stop(s, "canaries", why, size);
-    if (s->next < o->canary || s->came_back >= out)
+    if (out < o->canary || s->came_back >= out)
         return RP_REPLAY_SEND;
     bool had_their_time = s->canary_age_ms >= 0 && s->canary_age_ms >= o->canary_wait_ms;
     return had_their_time ? RP_REPLAY_SEND : RP_REPLAY_HOLD;
@@ -42,5 +43,5 @@ enum rp_replay_verdict rp_replay_judge(const struct rp_replay_options *o,
         return RP_REPLAY_SEND;
     if (o->stop_if_dead >= 0 && out >= SHARE_OF_LEAST && over_share(s, o->stop_if_dead, out))
         return stop(s, "tasks", why, size);
-    return o->canary > 0 && s->next <= o->canary ? judge_canaries(o, s, why, size) : RP_REPLAY_SEND;
+    return o->canary > 0 && out <= o->canary ? judge_canaries(o, s, why, size) : RP_REPLAY_SEND;
 }

@@ -75,13 +75,14 @@ static int wish(struct jobs *j, const char *action, const char *set, const char 
     return open ? CLI_OK : explain_refusal(j);
 }
 
-enum situation { S_RUN, S_UNRUN, S_PAUSED, S_ENDED, S_UNKNOWN };
+enum situation { S_RUN, S_UNRUN, S_PAUSED, S_ENDED, S_DONE, S_UNKNOWN };
 
 static enum situation situation(struct jobs *j)
 {
     int code;
     PGresult *r = jobs_ask(j,
-                           "SELECT CASE WHEN finished_at IS NOT NULL THEN 3 WHEN " ALIVE
+                           "SELECT CASE WHEN state = 'done' THEN 4"
+                           " WHEN finished_at IS NOT NULL THEN 3 WHEN " ALIVE
                            " THEN 0 WHEN state IN ('paused', 'failed') AND wish = 'pause'"
                            "  AND heartbeat_at IS NULL THEN 2 ELSE 1 END"
                            " FROM replay_job WHERE job = $1",
@@ -105,13 +106,26 @@ static int print_state(struct jobs *j)
     return CLI_OK;
 }
 
+/* All was sent before the wish was seen. There is nothing left to pause, which is as good; but who
+ * cancels wants that not all of it goes. */
+static int tell_too_late(struct jobs *j, bool cancels)
+{
+    int code = print_state(j);
+    if (code != CLI_OK || !cancels)
+        return code;
+    cli_error("there was nothing left to cancel");
+    return CLI_NOTHING;
+}
+
 /* Waits until what was wished is done: by the job's runner, or, where it has none, by us. */
-static int see_it_done(struct jobs *j)
+static int see_it_done(struct jobs *j, bool cancels)
 {
     for (int64_t until = rp_mono_ms() + PATIENCE_MS; rp_mono_ms() < until;) {
         enum situation s = situation(j);
         if (s == S_PAUSED || s == S_ENDED)
             return print_state(j);
+        if (s == S_DONE)
+            return tell_too_late(j, cancels);
         if (s == S_UNKNOWN)
             return CLI_FAILED;
         int code = s == S_UNRUN ? replay_settle_here(j->config, j->args->positional[0]) : CLI_OK;
@@ -127,7 +141,7 @@ static int pause_job(struct jobs *j)
 {
     int code = wish(j, "replay-pause-wished",
                     "wish = CASE wish WHEN 'run' THEN 'pause' ELSE wish END", NULL, "");
-    return code == CLI_OK ? see_it_done(j) : code;
+    return code == CLI_OK ? see_it_done(j, false) : code;
 }
 
 static int cancel_job(struct jobs *j)
@@ -135,7 +149,7 @@ static int cancel_job(struct jobs *j)
     int code =
         wish(j, "replay-cancel-wished",
              "outcome = CASE wish WHEN 'cancel' THEN outcome END, wish = 'cancel'", NULL, "");
-    return code == CLI_OK ? see_it_done(j) : code;
+    return code == CLI_OK ? see_it_done(j, true) : code;
 }
 
 /* Whoever has it may only be marking what its runner left behind when it died. */
@@ -225,12 +239,11 @@ static int run_rate(const struct cli_args *args)
     }
 
 #define WISHED                                                                                     \
-    "Waits until it is done: by the runner of the replay, or, where it has none, here, by "        \
-    "marking\n"                                                                                    \
-    "what was sent. Exit codes: 0 it is done; 4 there is no such replay, or it has ended; 5 it "   \
-    "is\n"                                                                                         \
-    "wished, and not done yet, since the runner takes its time or the brokers are away: an\n"      \
-    "archiver does it, or the same command again; 1 it failed; 2 usage."
+    "Waits until it is done: by the runner of the replay, or, where it has none, here, by\n"       \
+    "marking what was sent. Exit codes: 0 it is done; 4 there is no such replay, or it has\n"      \
+    "ended, or all was sent before a cancel was seen; 5 it is wished, and not done yet, since\n"   \
+    "the runner takes its time or the brokers are away: an archiver does it, or the same\n"        \
+    "command again; 1 it failed; 2 usage."
 
 static const struct cli_option wish_options[] = {WHO, {0}};
 static const struct cli_option resume_options[] = {

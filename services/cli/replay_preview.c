@@ -61,6 +61,15 @@ static void print_time(const struct preview *p)
     (void)putchar('\n');
 }
 
+/* Whoever names a status may have meant to leave one out, and means all the others. */
+static void print_not_dead(int64_t replayed, int64_t discarded)
+{
+    if (replayed > 0)
+        (void)printf("Once more:  %" PRId64 " of them were replayed before\n", replayed);
+    if (discarded > 0)
+        (void)printf("Discarded:  %" PRId64 " of them were\n", discarded);
+}
+
 static int print_sums(struct preview *p)
 {
     PGresult *r;
@@ -68,7 +77,9 @@ static int print_sums(struct preview *p)
     if (query(p,
               "SELECT count(*), coalesce(sum(size), 0), coalesce(max(size), 0),"
               " to_char(min(dead_at), 'YYYY-MM-DD HH24:MI:SS'),"
-              " to_char(max(dead_at), 'YYYY-MM-DD HH24:MI:SS') FROM replay_preview",
+              " to_char(max(dead_at), 'YYYY-MM-DD HH24:MI:SS'),"
+              " count(*) FILTER (WHERE status = 'replayed'),"
+              " count(*) FILTER (WHERE status = 'discarded') FROM replay_preview",
               &r) != CLI_OK)
         return CLI_FAILED;
     p->total = number(r, 0, 0);
@@ -76,6 +87,7 @@ static int print_sums(struct preview *p)
         int64_t bytes = number(r, 0, 1);
         (void)printf("To replay:  %" PRId64 " dead letters, dead from %s to %s (UTC)\n", p->total,
                      PQgetvalue(r, 0, 3), PQgetvalue(r, 0, 4));
+        print_not_dead(number(r, 0, 5), number(r, 0, 6));
         (void)snprintf(sum, sizeof sum, "%.1f MiB", (double)bytes / (1 << 20));
         (void)printf("Payloads:   %s, %" PRId64 " bytes on average, the largest %s bytes\n", sum,
                      bytes / p->total, PQgetvalue(r, 0, 2));

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from crash_points import crash_points
+from dlq import answered
 from pipeline import BUILD, header, now_ms, wait_for
 
 INSERT = """
@@ -302,6 +303,18 @@ def test_killed_when_the_canaries_are_out(replays, point):
     check_once(replays.reader, "canaries", range(50))
 
 
+def test_others_go_in_the_place_of_canaries_that_are_refused(replays):
+    """A canary that was never sent says nothing of what would become of the rest."""
+    replays.insert("few", 60, replays.target, none_every=2)
+    process, job = begun(replays, "few", "--canary", "5", "--canary-wait", "100s")
+    wait_for(lambda: replays.job(job)["canary_at"], "the canaries to be out", 60)
+    row = replays.job(job)
+    assert row["marked"] - row["refused"] == 5 and row["refused"] in (4, 5), row
+    assert replays.run("replay", "cancel", job)[0] == 0
+    process.wait(60)
+    assert replays.states("few") == {"replayed": 5, "dead": 55}
+
+
 @pytest.mark.parametrize("point", [*numbers("replay-stop", "replay-cancel"), "95", "96"])
 def test_killed_while_it_stops(replays, point):
     """A canary came back dead, and the job is stopped whoever has it."""
@@ -320,6 +333,25 @@ def test_killed_while_it_stops(replays, point):
     check_once(replays.reader, name, range(5))
     assert replays.states(name) == {"replayed": 5, "dead": 45}
     replays.check_counts()
+
+
+def test_a_yes_is_to_no_more_than_was_shown(replays):
+    replays.insert("shown", 20, replays.target)
+    replays.query(
+        "insert into dead_letter_state (dead_at, id, status, reason, task_type, fingerprint)"
+        " select dead_at, id, 'discarded', reason, task_type, fingerprint from dead_letter"
+        " where task_id like 'shown-1%'"
+    )
+    text = replays.run("dlq", "replay", "--task", "shown-*", "--where", "status != replayed", "--dry-run")[1]
+    assert "To replay:  20 dead letters" in text and "Discarded:  11 of them were\n" in text, text
+    jobs = replays.query("select count(*) from replay_job")
+    code, text = answered(
+        b"y\n", replays.pipeline.config_file, "replay", "--task", "shown-*", "--reason", "test",
+        meanwhile=lambda: replays.query("delete from dead_letter_state where status = 'discarded'"),
+    )  # fmt: skip
+    assert code == 1 and "nothing was done: 9 dead letters were shown, and now there are 20" in text
+    assert replays.query("select count(*) from replay_job") == jobs
+    assert replays.states("shown") == {"dead": 20}
 
 
 def test_two_at_once_share_nothing(replays):

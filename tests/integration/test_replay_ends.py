@@ -196,14 +196,15 @@ def test_a_producer_that_is_made_after_a_takeover_sends_nothing(replays):
     assert came(replays, "late") == sent == replays.job(job)["marked"]
 
 
-def test_what_had_sent_all_when_its_runner_died_is_done(replays):
-    """Whoever settles it: there is nothing left to pause."""
-    replays.insert("through", 20, replays.target)
-    assert replays.replay("through", crash="95")[0] == KILLED
+@pytest.mark.parametrize("wish, ends_with", [("pause", 0), ("cancel", 4)])
+def test_what_had_sent_all_when_its_runner_died_is_done(replays, wish, ends_with):
+    """Whoever settles it: there is nothing left to pause, and nothing to keep back."""
+    replays.insert(f"through-{wish}", 20, replays.target)
+    assert replays.replay(f"through-{wish}", crash="95")[0] == KILLED
     replays.age()
     job = replays.job()["job"]
-    code, text = replays.run("replay", "pause", job)
-    assert code == 0 and "done. 20 of 20 sent" in text, text
+    code, text = replays.run("replay", wish, job)
+    assert code == ends_with and "done. 20 of 20 sent" in text, text
     assert replays.job(job)["state"] == "done"
     assert replays.query("select action from audit where detail->>'job' = %s order by id desc limit 1", job) == [
         ("replay-done",)

@@ -192,6 +192,8 @@ static void what_is_wished_of_a_replay_that_nobody_runs_is_done_or_said(void **s
     static const struct pg_answer run_by_another[] = {{"SELECT CASE", "s", "0"}, {0}};
     static const struct pg_answer ended[] = {
         {"SELECT CASE", "s", "3"}, {"SELECT format", "s", "Replay j: cancelled."}, {0}};
+    static const struct pg_answer done[] = {
+        {"SELECT CASE", "s", "4"}, {"SELECT format", "s", "Replay j: done."}, {0}};
     played.result.end = RP_REPLAY_LET_GO;
     played.told = &on_its_way[3];
     played.n_told = 2;
@@ -214,6 +216,10 @@ static void what_is_wished_of_a_replay_that_nobody_runs_is_done_or_said(void **s
     assert_printed("it is wished, and not done yet");
     assert_int_equal(run("replay cancel j", ended), CLI_OK);
     assert_printed("Replay j: cancelled.\n");
+    assert_int_equal(run("replay cancel j", done), CLI_NOTHING);
+    assert_printed("there was nothing left to cancel\n");
+    assert_int_equal(run("replay pause j", done), CLI_OK);
+    assert_printed("Replay j: done.\n");
 }
 
 static void what_somebody_runs_is_not_resumed(void **state)
@@ -241,6 +247,8 @@ static void a_preview_says_what_a_replay_would_do(void **state)
         {"--to router --rate 100", "Time:       1m12s at 100 a second\n"},
         {"--to router --rate 7200", "Time:       1s at 7200 a second\n"},
         {"--to router", "Time:       as fast as it goes\n"},
+        {"--to router",
+         "Once more:  20 of them were replayed before\nDiscarded:  3 of them were\n"},
         {"--to router --canary 10 --canary-wait 5m", "and up to 5m for 10 canaries\n"},
         {"--to router", "Payloads:   1.0 MiB, 145 bytes on average, the largest 9000 bytes\n"},
         {"--to router --max-replays 3", "Held back:  4 that were replayed 3 times or more"},
@@ -249,7 +257,8 @@ static void a_preview_says_what_a_replay_would_do(void **state)
         {"", "Groups, the largest first:\n"},
     };
     static const struct pg_answer answers[] = {
-        {SUMS, "n|sum|max|from|to", "7200|1048576|9000|2026-11-21|2026-11-22"},
+        {SUMS, "n|sum|max|from|to|replayed|discarded",
+         "7200|1048576|9000|2026-11-21|2026-11-22|20|3"},
         {"SELECT count(*) FILTER", "n|shrunk", "3|2"},
         {"SELECT count(*), task_type", "n|type|target", "5|a|NULL\n6|b|t"},
         {"SELECT count(*), lpad", "n", "1"},

@@ -79,11 +79,20 @@ static void nobody_waits_where_all_canaries_came_back_and_may(void **state)
     assert_int_equal(judge(&o, &s), RP_REPLAY_SEND);
 }
 
-static void nobody_waits_for_canaries_that_were_all_refused(void **state)
+static void others_go_in_the_place_of_canaries_that_were_refused(void **state)
 {
     (void)state;
-    const struct rp_replay_options o = canaries(10, 0);
-    const struct rp_replay_standing s = {.total = 100, .next = 10, .refused = 10};
+    const struct rp_replay_options o = canaries(10, 0.3);
+    struct rp_replay_standing s = {
+        .total = 100, .next = 10, .refused = 10, .canary_age_ms = o.canary_wait_ms};
+    assert_int_equal(judge(&o, &s), RP_REPLAY_SEND);
+    s.next = 20;
+    s.canary_age_ms = -1;
+    assert_int_equal(judge(&o, &s), RP_REPLAY_HOLD);
+    s.came_back = 4;
+    assert_int_equal(judge(&o, &s), RP_REPLAY_STOP);
+    assert_string_equal(why, "4 of 10 canaries came back dead");
+    s.next = s.total = s.refused = 20;
     assert_int_equal(judge(&o, &s), RP_REPLAY_SEND);
 }
 
@@ -136,7 +145,7 @@ int main(void)
         cmocka_unit_test(one_canary_too_many_that_came_back_stops_it),
         cmocka_unit_test(the_share_of_canaries_still_being_sent_is_of_all_of_them),
         cmocka_unit_test(nobody_waits_where_all_canaries_came_back_and_may),
-        cmocka_unit_test(nobody_waits_for_canaries_that_were_all_refused),
+        cmocka_unit_test(others_go_in_the_place_of_canaries_that_were_refused),
         cmocka_unit_test(canaries_that_are_all_there_is_are_not_waited_for),
         cmocka_unit_test(behind_the_canaries_their_share_says_nothing),
         cmocka_unit_test(a_share_is_of_twenty_at_least),
