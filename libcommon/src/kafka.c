@@ -30,6 +30,9 @@ static const struct rp_property consumer_defaults[] = {
     {"session.timeout.ms", "10000"},
     {"heartbeat.interval.ms", "2000"},
     {"max.poll.interval.ms", "300000"},
+    /* A partition that waits for its leader, or for that to be asked how far it goes, is looked at
+     * again when the topic's metadata come, and where what it waited for was lost, only then. */
+    {"topic.metadata.refresh.interval.ms", "12000"},
 };
 
 static const struct rp_property producer_defaults[] = {
