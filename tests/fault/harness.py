@@ -290,10 +290,19 @@ class Course:
         return False
 
 
+def tell(harness, lines=12):
+    """What each service said last, and how far the archive is, where the folder itself is not to be had afterwards."""
+    for label, text in harness.pipeline.logs().items():
+        said = [line for line in text.splitlines() if " debug " not in line][-lines:]
+        print(f"-- {label}", *said, sep="\n  ")
+    print("-- archive_offset", *(harness.replays.query("select * from archive_offset") or []), sep="\n  ")
+
+
 def keep(harness, history, faults):
     """What a failure leaves for whoever looks into it, the brokers' logs with it: who committed what, and
     who aborted it, is only told there."""
     folder = harness.pipeline.folder
+    tell(harness)
     with open(folder / "history.pickle", "wb") as f:
         pickle.dump(history or harness.load.so_far(), f)
     (folder / "faults.txt").write_text("\n".join(map(str, faults + harness.complaints)))
