@@ -71,12 +71,13 @@ int intake_seek_one(struct intake *in, int32_t partition, int64_t offset, struct
 
 int intake_postpone(struct intake *in, int32_t partition, int64_t offset, struct rp_error *err)
 {
-    if (intake_seek_one(in, partition, offset, err) != 0)
-        return -1;
+    /* Once it is sought it is paused, too. A resume that came before would be passed over. */
     rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(one, in->topic, partition);
     (void)rp_kafka_pause(in->client, one);
     rd_kafka_topic_partition_list_destroy(one);
+    if (intake_seek_one(in, partition, offset, err) != 0)
+        return -1;
     if (in->waiting->cnt == 0)
         in->waiting_until_mono_ms = rp_mono_ms() + WAIT_MS;
     rd_kafka_topic_partition_list_add(in->waiting, in->topic, partition);
