@@ -32,6 +32,7 @@ struct rp_service {
     const struct rp_service_config *section;
     struct rp_metrics *metrics;
     struct rp_family *reloads;
+    struct rp_series *restarts;
     struct rp_instance *instance;
     struct rp_http *http;
     struct thread *threads;
@@ -69,6 +70,7 @@ static int run_until_stopped(struct thread *t, struct rp_error *err)
         if (atomic_load(&s->stop)) /* who lost its place has a successor, which goes on */
             return err->code == RP_E_FENCED ? 0 : -1;
         atomic_store(&t->worker.ready, false);
+        rp_series_add(s->restarts, 1);
         rp_log(RP_LOG_ERROR, "worker-begins-again", rp_f_int("worker", t->worker.index),
                rp_f_str("error", err->text), rp_f_int("in_ms", pause_ms));
         for (int64_t end = rp_mono_ms() + pause_ms; rp_mono_ms() < end && !atomic_load(&s->stop);)
@@ -284,6 +286,11 @@ static int init_metrics(struct rp_service *s, struct rp_error *err)
         (double)rp_wall_ms() / 1000);
     s->reloads = rp_metrics_family(s->metrics, RP_COUNTER, "reprise_policy_reloads_total",
                                    "Reloads of the policies by SIGHUP.", "result", 2, NULL, 0);
+    s->restarts = rp_family_series(
+        rp_metrics_family(s->metrics, RP_COUNTER, "reprise_worker_restarts_total",
+                          "Workers that began again with new clients, from what is committed.", "",
+                          0, NULL, 0),
+        NULL);
     return 0;
 }
 

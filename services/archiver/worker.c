@@ -12,6 +12,7 @@
 #include "keeper.h"
 #include "crash_point.h"
 #include "log.h"
+#include "stall.h"
 #include "store.h"
 #include "topic_id.h"
 #include "writer.h"
@@ -50,9 +51,11 @@ struct worker {
     struct keeper *keeper; /* worker 0 has one */
     char owner[128];
     char topic_id[TOPIC_ID_SIZE];
-    bool connected;          /* both lanes are, as far as we know */
-    bool topic_known;        /* topic_id was asked for since partitions came */
-    bool joined;             /* the group has told us our partitions, if any */
+    bool connected;   /* both lanes are, as far as we know */
+    bool topic_known; /* topic_id was asked for since partitions came */
+    bool joined;      /* the group has told us our partitions, if any */
+    bool emptied;     /* all that was fetched has been taken up */
+    struct rp_stall stall;
     int64_t due_mono_ms;     /* the batch is written then, if it has rows */
     int64_t recall_mono_ms;  /* PostgreSQL has the beginning of it until then, if it has that */
     int64_t given_mono_ms;   /* when the writer got what it has */
@@ -263,6 +266,8 @@ static int go_live(struct worker *w, struct part *part, struct rp_error *err)
     if (!begin(w, part))
         return 0;
     part->position = part->claim.next_offset;
+    part->end = 0;
+    rp_stall_heard(&w->stall, topic_of(w), part->claim.partition);
     part->live = true;
     rp_log(RP_LOG_INFO, "partition-claimed", rp_f_str("topic", topic_of(w)),
            rp_f_int("partition", part->claim.partition), rp_f_int("epoch", part->claim.epoch),
@@ -386,8 +391,10 @@ static int take_error(struct worker *w, rd_kafka_message_t *message, struct rp_e
         part->end = message->offset;
         tell_lag(w, part);
     }
-    if (code != RD_KAFKA_RESP_ERR__PARTITION_EOF)
+    if (code != RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+        rp_stall_heard(&w->stall, topic_of(w), message->partition);
         (void)rp_consumer_fail(w->consumer, message, err);
+    }
     rd_kafka_message_destroy(message);
     if (code == RD_KAFKA_RESP_ERR__PARTITION_EOF)
         return 0;
@@ -421,10 +428,25 @@ static int poll_once(struct worker *w, struct rp_error *err)
             rd_kafka_message_destroy(message);
         return -1;
     }
+    w->emptied = message == NULL;
     if (message == NULL)
         return 0;
     return message->err != RD_KAFKA_RESP_ERR_NO_ERROR ? take_error(w, message, err)
                                                       : take_row(w, message, err);
+}
+
+static int look_for_stalls(struct worker *w, struct rp_error *err)
+{
+    if (!w->emptied || !rp_stall_due(&w->stall))
+        return 0;
+    rd_kafka_topic_partition_list_t *read = rd_kafka_topic_partition_list_new((int)w->parts.n);
+    for (size_t i = 0; i < w->parts.n; i++) {
+        const struct part *part = &w->parts.items[i];
+        if (part->live && !part->paused)
+            rd_kafka_topic_partition_list_add(read, topic_of(w), part->claim.partition)->offset =
+                part->end > part->position ? part->end : part->position;
+    }
+    return rp_stall_look(&w->stall, rp_consumer_handle(w->consumer), read, err);
 }
 
 static int run(struct worker *w, struct rp_error *err)
@@ -434,7 +456,7 @@ static int run(struct worker *w, struct rp_error *err)
             return -1;
         serve_parts(w);
         atomic_store(&w->service->ready, w->joined && w->connected && parts_all_live(&w->parts));
-        if (poll_once(w, err) != 0)
+        if (poll_once(w, err) != 0 || look_for_stalls(w, err) != 0)
             return -1;
         if (writer_busy(w->writer) && writer_wait(w->writer, 0))
             settle(w);
@@ -492,6 +514,7 @@ int worker_run(struct rp_worker *service, struct rp_error *err)
     if (failed == 0)
         failed = run(&w, err);
     keeper_stop(w.keeper);
+    rp_stall_clear(&w.stall);
     rp_consumer_close(w.consumer);
     jobs_stop(jobs);
     parts_clear(&w.parts);

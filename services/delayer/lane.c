@@ -33,6 +33,7 @@ struct lane {
     rd_kafka_message_t *fetched[FETCHED_MAX];
     int n_fetched, next;
     bool queue_empty;
+    bool stirred;          /* an error came, or it was taken over, since somebody asked */
     struct rp_log_end end; /* the log's, where it comes before the recovery's */
 };
 
@@ -105,6 +106,7 @@ int lane_take_over(struct lane *lane, const rd_kafka_topic_partition_t *position
     if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
                      &lost_state, &lane->frontier, err) != 0)
         return -1;
+    lane->stirred = true;
     if (lost_state)
         report_lost_state(lane, position->offset);
     else
@@ -224,6 +226,7 @@ static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *a
             rp_log_end_met(&lane->end);
         return 0;
     }
+    lane->stirred = true;
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("topic", lane->tier->topic),
            rp_f_int("partition", lane->partition), rp_f_str("error", rd_kafka_message_errstr(m)));
     return 0;
@@ -257,6 +260,16 @@ void lane_check_end(struct lane *lane)
            rp_f_int("partition", lane->partition), rp_f_int("end", end),
            rp_f_str("effect", "records behind the end that had not been settled are gone"));
     frontier_log_cut(lane->frontier, end);
+}
+
+bool lane_is_emptied(struct lane *lane, int64_t *out_next)
+{
+    bool emptied =
+        !lane->stirred && lane->next == lane->n_fetched && rd_kafka_queue_length(lane->queue) == 0;
+    int64_t next = frontier_high(lane->frontier);
+    lane->stirred = false;
+    *out_next = next < 0 ? 0 : next;
+    return emptied;
 }
 
 int64_t lane_read_at_ms(const struct lane *lane)

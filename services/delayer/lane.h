@@ -42,6 +42,10 @@ int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *aren
  * after a while (it was cut), the recovery is ended, loudly. */
 void lane_check_end(struct lane *lane);
 
+/* All that was fetched has been read, and since the last call of this it was not taken over, nor
+ * did an error come: *out_next is the offset up to which it came. */
+bool lane_is_emptied(struct lane *lane, int64_t *out_next);
+
 /* When lane_read has something to do again; INT64_MAX: when the eventfd says so. */
 int64_t lane_read_at_ms(const struct lane *lane);
 

@@ -196,6 +196,18 @@ int lanes_read(struct lanes *l, bool behind, struct rp_error *err)
     return 0;
 }
 
+rd_kafka_topic_partition_list_t *lanes_emptied(const struct lanes *l)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)l->n);
+    int64_t next;
+    for (size_t i = 0; i < l->n; i++)
+        if (lane_is_emptied(l->items[i], &next))
+            rd_kafka_topic_partition_list_add(list, lane_topic(l->items[i]),
+                                              lane_partition(l->items[i]))
+                ->offset = next;
+    return list;
+}
+
 rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)l->n);

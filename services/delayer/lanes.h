@@ -39,6 +39,10 @@ void lanes_take_over(struct lanes *l);
  * scarce no more is read of what is overdue than a batch takes. */
 RP_NODISCARD int lanes_read(struct lanes *l, bool behind, struct rp_error *err);
 
+/* Those that have read all that was fetched, each with the offset up to which it came (see
+ * stall.h); the caller's to destroy. */
+rd_kafka_topic_partition_list_t *lanes_emptied(const struct lanes *l);
+
 /* The states to commit of those with something in flight, or (`all`) of all that changed since
  * their last commit. The caller's to destroy. */
 rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all);

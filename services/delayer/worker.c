@@ -15,6 +15,7 @@
 #include "dispatch.h"
 #include "log.h"
 #include "registry.h"
+#include "stall.h"
 #include "strays.h"
 #include "trim.h"
 
@@ -32,6 +33,7 @@ struct delayer {
     struct lanes lanes;
     struct dispatch dispatch;
     struct rp_outbox *outbox; /* that of `dispatch` */
+    struct rp_stall stall;
     int64_t gauge_mono_ms, commit_mono_ms;
     bool joined;      /* the group has given us partitions, or none */
     bool committing;  /* a commit is under way */
@@ -173,9 +175,13 @@ static void take_over(struct delayer *d)
 
 static void keep_house(struct delayer *d)
 {
+    struct rp_error err;
     int64_t now_mono_ms = rp_mono_ms();
     for (size_t i = 0; i < d->lanes.n; i++)
         lane_check_end(d->lanes.items[i]);
+    if (rp_stall_due(&d->stall) &&
+        rp_stall_look(&d->stall, d->lanes.consumer, lanes_emptied(&d->lanes), &err) != 0)
+        rp_outbox_give_up(d->outbox, &err);
     if (now_mono_ms - d->commit_mono_ms >= COMMIT_EVERY_MS)
         commit_states(d, true);
     if (now_mono_ms - d->gauge_mono_ms >= GAUGE_EVERY_MS) {
@@ -299,6 +305,7 @@ static int set_up(struct delayer *d, struct rp_error *err)
 static void tear_down(struct delayer *d)
 {
     trimmer_free(d->trimmer);
+    rp_stall_clear(&d->stall);
     if (d->rebalances != NULL) {
         rd_kafka_queue_io_event_enable(d->rebalances, -1, NULL, 0);
         rd_kafka_queue_destroy(d->rebalances);

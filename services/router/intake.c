@@ -99,6 +99,28 @@ void intake_serve(struct intake *in)
     arrivals_serve(in->arrivals);
 }
 
+int intake_end_met(struct intake *in, const rd_kafka_message_t *m, struct rp_error *err)
+{
+    arrivals_end_met(in->arrivals, m);
+    return positions_ended(&in->positions, m->partition, m->offset, err);
+}
+
+rd_kafka_topic_partition_list_t *intake_read(const struct intake *in)
+{
+    rd_kafka_topic_partition_list_t *all = NULL, *read = rd_kafka_topic_partition_list_new(8);
+    if (arrivals_waiting(in->arrivals) == 0)
+        (void)rd_kafka_assignment(in->client, &all);
+    for (int i = 0; all != NULL && i < all->cnt; i++) {
+        int32_t partition = all->elems[i].partition;
+        if (rd_kafka_topic_partition_list_find(in->waiting, in->topic, partition) == NULL)
+            rd_kafka_topic_partition_list_add(read, in->topic, partition)->offset =
+                positions_reached(&in->positions, partition);
+    }
+    if (all != NULL)
+        rd_kafka_topic_partition_list_destroy(all);
+    return read;
+}
+
 static void log_cut(const struct intake *in, const rd_kafka_message_t *m)
 {
     rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", in->topic),

@@ -38,6 +38,13 @@ RP_NODISCARD int intake_seek_one(struct intake *in, int32_t partition, int64_t o
 RP_NODISCARD int intake_postpone(struct intake *in, int32_t partition, int64_t offset,
                                  struct rp_error *err);
 
+/* The end of a partition was told (RD_KAFKA_RESP_ERR__PARTITION_EOF). */
+RP_NODISCARD int intake_end_met(struct intake *in, const rd_kafka_message_t *m,
+                                struct rp_error *err);
+/* The partitions that are read, each with the offset up to which all of it came; the caller's to
+ * destroy. */
+rd_kafka_topic_partition_list_t *intake_read(const struct intake *in);
+
 /* Begins with partitions whose time has come. Call it again and again. */
 void intake_serve(struct intake *in);
 

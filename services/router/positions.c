@@ -37,6 +37,7 @@ int positions_set(struct positions *p, int32_t partition, int64_t next, struct r
     if (known == NULL)
         return -1;
     known->next = next; /* the epoch stays: nothing that was read is younger than the last record */
+    known->end = 0;
     return 0;
 }
 
@@ -51,6 +52,21 @@ void positions_clear(struct positions *p)
 {
     free(p->items);
     *p = (struct positions){0};
+}
+
+int positions_ended(struct positions *p, int32_t partition, int64_t end, struct rp_error *err)
+{
+    struct position *known = find_or_add(p, partition, err);
+    if (known == NULL)
+        return -1;
+    known->end = end;
+    return 0;
+}
+
+int64_t positions_reached(const struct positions *p, int32_t partition)
+{
+    const struct position *known = find(p, partition);
+    return known == NULL ? 0 : known->end > known->next ? known->end : known->next;
 }
 
 int64_t positions_next(const struct positions *p, int32_t partition)

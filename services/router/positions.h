@@ -16,6 +16,7 @@ struct position {
     int32_t epoch;    /* the partition leader's, of the last record; INT32_MAX: not known */
     int64_t next;     /* the offset that is expected */
     int64_t repeated; /* the last one that came once more */
+    int64_t end;      /* the log's, where it was told since the partition was sought, else 0 */
 };
 
 struct positions {
@@ -35,6 +36,12 @@ RP_NODISCARD int positions_set(struct positions *p, int32_t partition, int64_t n
                                struct rp_error *err);
 void positions_forget(struct positions *p, int32_t partition);
 void positions_clear(struct positions *p);
+
+/* The log's end was told. Fails with RP_E_NOMEM. */
+RP_NODISCARD int positions_ended(struct positions *p, int32_t partition, int64_t end,
+                                 struct rp_error *err);
+/* Up to which offset all came, be it marks of transactions; 0: not known. */
+int64_t positions_reached(const struct positions *p, int32_t partition);
 
 /* The offset that is expected; -1: not known. */
 int64_t positions_next(const struct positions *p, int32_t partition);

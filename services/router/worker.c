@@ -13,6 +13,7 @@
 #include "metrics_router.h"
 #include "outbox.h"
 #include "registry.h"
+#include "stall.h"
 
 #define IDLE_MS    100
 #define ARRIVAL_MS 10 /* between two looks whether a partition's offset is known */
@@ -39,6 +40,8 @@ struct router {
     struct rp_arena headers;                        /* of the message at hand */
     const rd_kafka_topic_partition_list_t *leaving; /* being revoked; NULL: none */
     bool joined;                                    /* the group has given us partitions, or none */
+    bool emptied;                                   /* all that was fetched has been taken up */
+    struct rp_stall stall;
 };
 
 /* A position that cannot be set would lose records, so the worker ends then. */
@@ -72,6 +75,8 @@ static void rewind_batch(struct router *r, bool unknown)
     rd_kafka_topic_partition_list_t *offsets =
         batch_offsets(&r->batch, r->config->topics.failed_tasks, true);
     drop_leaving(r, offsets);
+    for (int i = 0; i < offsets->cnt; i++)
+        rp_stall_heard(&r->stall, offsets->elems[i].topic, offsets->elems[i].partition);
     RP_CRASH_POINT(rewind_before);
     if (unknown)
         begin_anew(r, offsets);
@@ -307,9 +312,10 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
         return;
     }
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
-        arrivals_end_met(r->intake.arrivals, m);
+        must(r, intake_end_met(&r->intake, m, &err), &err);
         return;
     }
+    rp_stall_heard(&r->stall, r->config->topics.failed_tasks, m->partition);
     (void)rp_consumer_fail(r->consumer, m, &err);
     rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err.text));
     if (err.cls == RP_FATAL)
@@ -363,9 +369,20 @@ static void take_over(struct router *r)
                                    arrivals_waiting(r->intake.arrivals) == 0);
 }
 
+static void look_for_stalls(struct router *r)
+{
+    struct rp_error err;
+    if (r->emptied && rp_stall_due(&r->stall))
+        must(r,
+             rp_stall_look(&r->stall, rp_consumer_handle(r->consumer), intake_read(&r->intake),
+                           &err),
+             &err);
+}
+
 static void step(struct router *r)
 {
     take_over(r);
+    look_for_stalls(r);
     int64_t wait_ms = arrivals_waiting(r->intake.arrivals) > 0 ? ARRIVAL_MS : IDLE_MS;
     if (r->outbox.n > 0)
         wait_ms = linger_left_ms(r);
@@ -375,6 +392,7 @@ static void step(struct router *r)
     }
     rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
     r->route.policies = rp_worker_policies(r->w);
+    r->emptied = m == NULL;
     if (m != NULL) {
         handle(r, m);
         rd_kafka_message_destroy(m);
@@ -425,6 +443,7 @@ static int set_up(struct router *r, struct rp_error *err)
 
 static void tear_down(struct router *r)
 {
+    rp_stall_clear(&r->stall);
     intake_close(&r->intake); /* while closing, partitions go, and may still come */
     rp_consumer_close(r->consumer);
     rp_outbox_clear(&r->outbox);

@@ -42,9 +42,11 @@ static int set_positions(struct rp_error *err)
     int rc = 0;
     int32_t n = 0;
     for (; rc == 0 && n < N; n++)
-        rc = n % 2 == 0 ? positions_set(&p, n, 8, err) : positions_advance(&p, n, 7, 1, err);
+        rc = n % 3 == 0   ? positions_set(&p, n, 8, err)
+             : n % 3 == 1 ? positions_advance(&p, n, 7, 1, err)
+                          : positions_ended(&p, n, 8, err);
     for (int32_t i = 0; i < n - (rc != 0); i++)
-        assert_int_equal(positions_next(&p, i), 8);
+        assert_int_equal(positions_reached(&p, i), 8);
     positions_forget(&p, N);
     positions_repeated(&p, N, 7);
     positions_clear(&p);

@@ -83,7 +83,7 @@ static int64_t next_within(int polls)
         intake_serve(&intake);
         rd_kafka_message_t *m = rd_kafka_consumer_poll(consumer, POLL_MS);
         if (m != NULL && m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
-            arrivals_end_met(intake.arrivals, m);
+            assert_int_equal(intake_end_met(&intake, m, &err), 0);
         if (m != NULL && m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
             assert_int_equal(intake_take(&intake, m, &kind, &err), 0);
         if (kind == ARRIVAL_NONE || kind == ARRIVAL_CUT) {
@@ -154,6 +154,32 @@ static void what_waits_is_not_kept_waiting_by_what_begins_to_wait(void **state)
     assert_int_equal(next(), COMMITTED);
 }
 
+/* Up to which offset the partition is read; -1: it is not. */
+static int64_t read_to(void)
+{
+    rd_kafka_topic_partition_list_t *read = intake_read(&intake);
+    int64_t offset = read->cnt == 0 ? -1 : read->elems[0].offset;
+    rd_kafka_topic_partition_list_destroy(read);
+    return offset;
+}
+
+/* Else it would seem to stand still. */
+static void what_waits_is_not_read(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    assert_int_equal(read_to(), -1);
+    assign();
+    assert_int_equal(read_to(), -1); /* its offset is not known */
+    assert_int_equal(next(), COMMITTED);
+    assert_int_equal(read_to(), COMMITTED + 1);
+    assert_int_equal(intake_postpone(&intake, 0, COMMITTED, &err), 0);
+    assert_int_equal(read_to(), -1);
+    now_mono_ms += WAIT_MS;
+    assert_int_equal(next(), COMMITTED);
+    assert_int_equal(read_to(), COMMITTED + 1);
+}
+
 /* Its next owner may be this one, and has not begun with it then. */
 static void a_record_that_waits_lets_its_partition_go(void **state)
 {
@@ -196,13 +222,14 @@ static int64_t unread(int64_t batch)
 /* A batch is told by its first offset, wherever in it reading began. */
 static void what_cannot_be_unpacked_begins_at_what_is_committed(void **state)
 {
+    struct rp_error err;
     (void)state;
     assign();
     while (arrivals_waiting(intake.arrivals) > 0) {
         intake_serve(&intake);
         rd_kafka_message_t *m = rd_kafka_consumer_poll(consumer, POLL_MS);
         if (m != NULL && m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
-            arrivals_end_met(intake.arrivals, m);
+            assert_int_equal(intake_end_met(&intake, m, &err), 0);
         if (m != NULL)
             rd_kafka_message_destroy(m);
     }
@@ -225,6 +252,7 @@ int main(void)
         TEST(a_record_that_is_gone_back_to_is_read_again),
         TEST(a_record_that_waits_is_read_again_when_its_time_has_come),
         TEST(what_waits_is_not_kept_waiting_by_what_begins_to_wait),
+        TEST(what_waits_is_not_read),
         TEST(a_record_that_waits_lets_its_partition_go),
         TEST(what_lies_in_a_log_that_was_cut_is_read_on),
         TEST(what_cannot_be_unpacked_begins_at_what_is_committed),

@@ -101,6 +101,24 @@ static void a_partition_that_is_forgotten_begins_anywhere(void **state)
         assert_int_equal(positions_next(&positions, partition), partition == 7 ? -1 : 6);
 }
 
+/* Behind the last record there may be marks of transactions, or nothing else at all. */
+static void up_to_an_end_that_was_told_all_came(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    assert_int_equal(positions_reached(&positions, 0), 0);
+    assert_int_equal(positions_ended(&positions, 0, 3, &err), 0);
+    assert_int_equal(positions_reached(&positions, 0), 3);
+    assert_is(POSITION_NEXT, 0, 0, 0);
+    advance(0, 5, 1);
+    assert_int_equal(positions_reached(&positions, 0), 6);
+    assert_int_equal(positions_ended(&positions, 0, 8, &err), 0);
+    assert_int_equal(positions_reached(&positions, 0), 8);
+    assert_int_equal(positions_next(&positions, 0), 6);
+    set(0, 6);
+    assert_int_equal(positions_reached(&positions, 0), 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +129,7 @@ int main(void)
         TEST(where_epochs_are_not_known_they_tell_nothing),
         TEST(what_is_sought_is_expected_next),
         TEST(a_partition_that_is_forgotten_begins_anywhere),
+        TEST(up_to_an_end_that_was_told_all_came),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

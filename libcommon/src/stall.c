@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stall.h"
+
+#include <inttypes.h>
+
+#include "clock.h"
+
+#define LOOK_MS   30000 /* longer than a leader takes to change, or an answer to come */
+#define ANSWER_MS 20000
+
+bool rp_stall_due(const struct rp_stall *s)
+{
+    return rp_mono_ms() >= s->look_mono_ms;
+}
+
+/* Whether the partition is where it was at the last look. */
+static bool stood(const struct rp_stall *s, const rd_kafka_topic_partition_t *p)
+{
+    const rd_kafka_topic_partition_t *before =
+        s->before == NULL ? NULL
+                          : rd_kafka_topic_partition_list_find(s->before, p->topic, p->partition);
+    return before != NULL && before->offset == p->offset;
+}
+
+static void ask(struct rp_stall *s, rd_kafka_t *consumer,
+                const rd_kafka_topic_partition_list_t *parts)
+{
+    char text[128];
+    rd_kafka_topic_partition_list_t *asked = rd_kafka_topic_partition_list_new(parts->cnt);
+    for (int i = 0; i < parts->cnt; i++)
+        if (stood(s, &parts->elems[i]))
+            rd_kafka_topic_partition_list_add(asked, parts->elems[i].topic,
+                                              parts->elems[i].partition)
+                ->offset = RD_KAFKA_OFFSET_SPEC_LATEST;
+    if (asked->cnt > 0) {
+        rd_kafka_AdminOptions_t *options =
+            rd_kafka_AdminOptions_new(consumer, RD_KAFKA_ADMIN_OP_LISTOFFSETS);
+        (void)rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MS, text, sizeof text);
+        /* What a transaction under way has written is not to come yet. */
+        rd_kafka_error_destroy(rd_kafka_AdminOptions_set_isolation_level(
+            options, RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED));
+        s->answer = rd_kafka_queue_new(consumer);
+        rd_kafka_ListOffsets(consumer, asked, options, s->answer);
+        rd_kafka_AdminOptions_destroy(options);
+    }
+    rd_kafka_topic_partition_list_destroy(asked);
+}
+
+/* An answer that comes later meets nobody. */
+static void end_question(struct rp_stall *s)
+{
+    if (s->answer != NULL)
+        rd_kafka_queue_destroy(s->answer);
+    s->answer = NULL;
+}
+
+/* The partition still stands where it was asked about, and the log ends behind that. */
+static bool is_stalled(const struct rp_stall *s, const rd_kafka_topic_partition_list_t *parts,
+                       const rd_kafka_topic_partition_t *end, struct rp_error *err)
+{
+    if (end->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return false;
+    const rd_kafka_topic_partition_t *p =
+        rd_kafka_topic_partition_list_find(parts, end->topic, end->partition);
+    if (p == NULL || !stood(s, p) || end->offset <= p->offset)
+        return false;
+    (void)rp_fail(err, RP_E_FENCED, RP_FATAL,
+                  "nothing comes of %s [%" PRId32 "] behind offset %" PRId64
+                  ", and it ends at %" PRId64,
+                  p->topic, p->partition, p->offset, end->offset);
+    return true;
+}
+
+static bool find_stalled(const struct rp_stall *s, const rd_kafka_topic_partition_list_t *parts,
+                         struct rp_error *err)
+{
+    size_t n = 0;
+    bool found = false;
+    rd_kafka_event_t *event = s->answer == NULL ? NULL : rd_kafka_queue_poll(s->answer, 0);
+    if (event == NULL)
+        return false;
+    if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        const rd_kafka_ListOffsetsResultInfo_t **ends =
+            rd_kafka_ListOffsets_result_infos(rd_kafka_event_ListOffsets_result(event), &n);
+        for (size_t i = 0; i < n && !found; i++)
+            found =
+                is_stalled(s, parts, rd_kafka_ListOffsetsResultInfo_topic_partition(ends[i]), err);
+    }
+    rd_kafka_event_destroy(event);
+    return found;
+}
+
+int rp_stall_look(struct rp_stall *s, rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts,
+                  struct rp_error *err)
+{
+    bool found = find_stalled(s, parts, err);
+    end_question(s);
+    if (!found)
+        ask(s, consumer, parts);
+    if (s->before != NULL)
+        rd_kafka_topic_partition_list_destroy(s->before);
+    s->before = parts;
+    s->look_mono_ms = rp_mono_ms() + LOOK_MS;
+    return found ? -1 : 0;
+}
+
+void rp_stall_heard(struct rp_stall *s, const char *topic, int32_t partition)
+{
+    if (s->before != NULL)
+        (void)rd_kafka_topic_partition_list_del(s->before, topic, partition);
+}
+
+void rp_stall_clear(struct rp_stall *s)
+{
+    end_question(s);
+    if (s->before != NULL)
+        rd_kafka_topic_partition_list_destroy(s->before);
+    s->before = NULL;
+}
