@@ -5,21 +5,22 @@
 
 #include "clock.h"
 
-#define LOOK_MS   30000 /* longer than a leader takes to change, or an answer to come */
-#define ANSWER_MS 20000
+#define LOOK_MS    30000 /* longer than a leader takes to change, or an answer to come */
+#define ANSWER_MS  5000  /* to find the leaders; to hear of them, as long again */
+#define MOST_LOOKS 20
 
 bool rp_stall_due(const struct rp_stall *s)
 {
     return rp_mono_ms() >= s->look_mono_ms;
 }
 
-/* Whether the partition is where it was at the last look. */
-static bool stood(const struct rp_stall *s, const rd_kafka_topic_partition_t *p)
+/* At how many looks in a row the partition has stood where it stands: 0 where it moved. */
+static intptr_t looks_stood(const struct rp_stall *s, const rd_kafka_topic_partition_t *p)
 {
     const rd_kafka_topic_partition_t *before =
         s->before == NULL ? NULL
                           : rd_kafka_topic_partition_list_find(s->before, p->topic, p->partition);
-    return before != NULL && before->offset == p->offset;
+    return before != NULL && before->offset == p->offset ? (intptr_t)before->opaque + 1 : 0;
 }
 
 static void ask(struct rp_stall *s, rd_kafka_t *consumer,
@@ -28,7 +29,7 @@ static void ask(struct rp_stall *s, rd_kafka_t *consumer,
     char text[128];
     rd_kafka_topic_partition_list_t *asked = rd_kafka_topic_partition_list_new(parts->cnt);
     for (int i = 0; i < parts->cnt; i++)
-        if (stood(s, &parts->elems[i]))
+        if (parts->elems[i].opaque != NULL)
             rd_kafka_topic_partition_list_add(asked, parts->elems[i].topic,
                                               parts->elems[i].partition)
                 ->offset = RD_KAFKA_OFFSET_SPEC_LATEST;
@@ -54,15 +55,29 @@ static void end_question(struct rp_stall *s)
     s->answer = NULL;
 }
 
-/* The partition still stands where it was asked about, and the log ends behind that. */
-static bool is_stalled(const struct rp_stall *s, const rd_kafka_topic_partition_list_t *parts,
+/* How far the partition's log goes by what was fetched last; -1: that was refused, or nothing was.
+ */
+static int64_t fetched_end(rd_kafka_t *consumer, const rd_kafka_topic_partition_t *p)
+{
+    int64_t low, high;
+    return rd_kafka_get_watermark_offsets(consumer, p->topic, p->partition, &low, &high) ==
+                   RD_KAFKA_RESP_ERR_NO_ERROR
+               ? high
+               : -1;
+}
+
+/* The partition still stands where it was asked about, and the log ends behind that. Where what is
+ * fetched tells of that end, it may be passing what was aborted, which nobody gets to see. */
+static bool is_stalled(rd_kafka_t *consumer, const rd_kafka_topic_partition_list_t *parts,
                        const rd_kafka_topic_partition_t *end, struct rp_error *err)
 {
     if (end->err != RD_KAFKA_RESP_ERR_NO_ERROR)
         return false;
     const rd_kafka_topic_partition_t *p =
         rd_kafka_topic_partition_list_find(parts, end->topic, end->partition);
-    if (p == NULL || !stood(s, p) || end->offset <= p->offset)
+    if (p == NULL || (intptr_t)p->opaque < 2 || end->offset <= p->offset)
+        return false;
+    if (fetched_end(consumer, p) >= end->offset && (intptr_t)p->opaque < MOST_LOOKS)
         return false;
     (void)rp_fail(err, RP_E_FENCED, RP_FATAL,
                   "nothing comes of %s [%" PRId32 "] behind offset %" PRId64
@@ -71,8 +86,8 @@ static bool is_stalled(const struct rp_stall *s, const rd_kafka_topic_partition_
     return true;
 }
 
-static bool find_stalled(const struct rp_stall *s, const rd_kafka_topic_partition_list_t *parts,
-                         struct rp_error *err)
+static bool find_stalled(const struct rp_stall *s, rd_kafka_t *consumer,
+                         const rd_kafka_topic_partition_list_t *parts, struct rp_error *err)
 {
     size_t n = 0;
     bool found = false;
@@ -83,8 +98,8 @@ static bool find_stalled(const struct rp_stall *s, const rd_kafka_topic_partitio
         const rd_kafka_ListOffsetsResultInfo_t **ends =
             rd_kafka_ListOffsets_result_infos(rd_kafka_event_ListOffsets_result(event), &n);
         for (size_t i = 0; i < n && !found; i++)
-            found =
-                is_stalled(s, parts, rd_kafka_ListOffsetsResultInfo_topic_partition(ends[i]), err);
+            found = is_stalled(consumer, parts,
+                               rd_kafka_ListOffsetsResultInfo_topic_partition(ends[i]), err);
     }
     rd_kafka_event_destroy(event);
     return found;
@@ -93,7 +108,9 @@ static bool find_stalled(const struct rp_stall *s, const rd_kafka_topic_partitio
 int rp_stall_look(struct rp_stall *s, rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts,
                   struct rp_error *err)
 {
-    bool found = find_stalled(s, parts, err);
+    for (int i = 0; i < parts->cnt; i++)
+        parts->elems[i].opaque = (void *)looks_stood(s, &parts->elems[i]);
+    bool found = find_stalled(s, consumer, parts, err);
     end_question(s);
     if (!found)
         ask(s, consumer, parts);

@@ -40,7 +40,6 @@ struct router {
     struct rp_arena headers;                        /* of the message at hand */
     const rd_kafka_topic_partition_list_t *leaving; /* being revoked; NULL: none */
     bool joined;                                    /* the group has given us partitions, or none */
-    bool emptied;                                   /* all that was fetched has been taken up */
     struct rp_stall stall;
 };
 
@@ -68,6 +67,13 @@ static void drop_leaving(const struct router *r, rd_kafka_topic_partition_list_t
                                                 r->leaving->elems[i].partition);
 }
 
+/* What is read again stands still for no stall. */
+static void heard(struct router *r, const rd_kafka_topic_partition_list_t *parts)
+{
+    for (int i = 0; i < parts->cnt; i++)
+        rp_stall_heard(&r->stall, parts->elems[i].topic, parts->elems[i].partition);
+}
+
 /* The batch is not published, or perhaps: goes back to where it began. */
 static void rewind_batch(struct router *r, bool unknown)
 {
@@ -75,8 +81,7 @@ static void rewind_batch(struct router *r, bool unknown)
     rd_kafka_topic_partition_list_t *offsets =
         batch_offsets(&r->batch, r->config->topics.failed_tasks, true);
     drop_leaving(r, offsets);
-    for (int i = 0; i < offsets->cnt; i++)
-        rp_stall_heard(&r->stall, offsets->elems[i].topic, offsets->elems[i].partition);
+    heard(r, offsets);
     RP_CRASH_POINT(rewind_before);
     if (unknown)
         begin_anew(r, offsets);
@@ -135,6 +140,7 @@ static void postpone(struct router *r, const rd_kafka_message_t *m, const struct
         return; /* the record was reached, so it is read again with the batch */
     rp_log(RP_LOG_WARN, "partition-waits", rp_f_int("partition", m->partition),
            rp_f_int("offset", m->offset), rp_f_str("error", why->text));
+    rp_stall_heard(&r->stall, r->config->topics.failed_tasks, m->partition);
     must(r, intake_postpone(&r->intake, m->partition, m->offset, &err), &err);
 }
 
@@ -258,6 +264,7 @@ static void recall(struct router *r, const rd_kafka_message_t *m)
 {
     struct rp_error err;
     struct route_record record = record_of(r, m, NULL);
+    rp_stall_heard(&r->stall, r->config->topics.failed_tasks, m->partition);
     rp_arena_reset(&r->headers);
     if (rp_kafka_headers(m, &r->headers, &record.headers, &record.n_headers, &err) == 0)
         route_recall(&r->route, &record);
@@ -340,6 +347,7 @@ static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
     struct router *r = opaque;
     struct rp_error err;
     must(r, intake_add(&r->intake, parts, r->route.guard != NULL, &err), &err);
+    heard(r, parts);
     r->joined = true;
     RP_CRASH_POINT(assigned);
     r->outbox.backoff_ms = 0;
@@ -369,10 +377,11 @@ static void take_over(struct router *r)
                                    arrivals_waiting(r->intake.arrivals) == 0);
 }
 
+/* All that was fetched has been taken up. */
 static void look_for_stalls(struct router *r)
 {
     struct rp_error err;
-    if (r->emptied && rp_stall_due(&r->stall))
+    if (rp_stall_due(&r->stall))
         must(r,
              rp_stall_look(&r->stall, rp_consumer_handle(r->consumer), intake_read(&r->intake),
                            &err),
@@ -382,7 +391,6 @@ static void look_for_stalls(struct router *r)
 static void step(struct router *r)
 {
     take_over(r);
-    look_for_stalls(r);
     int64_t wait_ms = arrivals_waiting(r->intake.arrivals) > 0 ? ARRIVAL_MS : IDLE_MS;
     if (r->outbox.n > 0)
         wait_ms = linger_left_ms(r);
@@ -392,13 +400,14 @@ static void step(struct router *r)
     }
     rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
     r->route.policies = rp_worker_policies(r->w);
-    r->emptied = m == NULL;
     if (m != NULL) {
         handle(r, m);
         rd_kafka_message_destroy(m);
-    } else if (r->outbox.n > 0 && linger_left_ms(r) <= 0) {
-        (void)close_batch(r);
+        return;
     }
+    look_for_stalls(r);
+    if (r->outbox.n > 0 && linger_left_ms(r) <= 0)
+        (void)close_batch(r);
 }
 
 /* A partition that comes is fetched when the fetch under way has ended, which may wait. */

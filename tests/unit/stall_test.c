@@ -111,6 +111,25 @@ static void what_has_ended_may_stand_still(void **state)
         assert_int_equal(look(true), 0);
 }
 
+/* What is fetched tells how far the log goes, and nothing of it comes yet: much of it was aborted.
+ */
+static void what_is_still_fetched_has_more_time(void **state)
+{
+    (void)state;
+    mock_produce(&mock, TOPIC, 2);
+    for (int i = 0; reached < 5; i++) {
+        assert_true(i < MOST_POLLS);
+        poll_once();
+    }
+    reached = 3;
+    assert_int_equal(look(false), 0);
+    for (int i = 0; i < 19; i++) {
+        assert_int_equal(look(true), 0);
+        reached = 3; /* what came meanwhile does not count */
+    }
+    assert_int_equal(look(false), -1);
+}
+
 /* It was slow for as long as it took to ask. */
 static void what_comes_after_all_is_no_stall(void **state)
 {
@@ -159,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_goes_on_and_stands_still_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_ended_may_stand_still, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_still_fetched_has_more_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_comes_after_all_is_no_stall, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_read_is_no_stall, set_up, tear_down),
         cmocka_unit_test_setup_teardown(while_brokers_do_not_say_nothing_is_a_stall, set_up,
