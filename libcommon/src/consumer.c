@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "unassigned.h"
 
 /* How long a leaving member waits for its revoke before it closes all the same. */
 #define LEAVE_MS 5000
@@ -13,8 +14,11 @@
 struct rp_consumer {
     rd_kafka_t *rk;
     struct rp_consumer_owner owner;
+    struct rp_unassigned unassigned;
+    char *group;
     char *member;  /* the member id that its partitions came to; NULL before the first came */
     bool outlived; /* some came to another one than it has now */
+    unsigned polls;
 };
 
 static void log_partitions(const char *event, const rd_kafka_topic_partition_list_t *parts)
@@ -95,6 +99,7 @@ static void rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
 {
     struct rp_consumer *c = opaque;
     c->rk = rk;
+    rp_unassigned_rebalanced(&c->unassigned);
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS)
         assign(c, parts);
     else
@@ -140,6 +145,16 @@ static rd_kafka_conf_t *member_conf(const struct rp_config *config,
     return NULL;
 }
 
+static void destroy(struct rp_consumer *c)
+{
+    rp_unassigned_clear(&c->unassigned);
+    rd_kafka_mem_free(c->rk, c->member);
+    if (c->rk != NULL)
+        rd_kafka_destroy(c->rk);
+    free(c->group);
+    free(c);
+}
+
 int rp_consumer_new(const struct rp_config *config, const struct rp_consumer_options *options,
                     const struct rp_consumer_owner *owner, struct rp_consumer **out,
                     struct rp_error *err)
@@ -148,7 +163,8 @@ int rp_consumer_new(const struct rp_config *config, const struct rp_consumer_opt
     if (conf == NULL)
         return -1;
     struct rp_consumer *c = calloc(1, sizeof *c);
-    if (c == NULL) {
+    if (c == NULL || (c->group = strdup(options->group)) == NULL) {
+        free(c);
         rd_kafka_conf_destroy(conf);
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a consumer");
     }
@@ -156,22 +172,51 @@ int rp_consumer_new(const struct rp_config *config, const struct rp_consumer_opt
     rd_kafka_conf_set_rebalance_cb(conf, rebalance);
     rd_kafka_conf_set_opaque(conf, c);
     if (rp_kafka_new(RD_KAFKA_CONSUMER, conf, &c->rk, err) != 0) {
-        free(c);
+        destroy(c);
         return -1;
     }
     (void)rd_kafka_poll_set_consumer(c->rk);
     if (subscribe(c->rk, options->topics, options->n_topics, err) != 0) {
-        rd_kafka_destroy(c->rk);
-        free(c);
+        destroy(c);
         return -1;
     }
     *out = c;
     return 0;
 }
 
+/* When a member leaves, what is nobody's is given to somebody. */
+static void join_anew(struct rp_consumer *c)
+{
+    rd_kafka_topic_partition_list_t *topics = NULL;
+    rd_kafka_resp_err_t code = rd_kafka_subscription(c->rk, &topics);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        code = rd_kafka_unsubscribe(c->rk);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        code = rd_kafka_subscribe(c->rk, topics);
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        rp_log(RP_LOG_ERROR, "rejoin-failed", rp_f_str("error", rd_kafka_err2str(code)));
+    if (topics != NULL)
+        rd_kafka_topic_partition_list_destroy(topics);
+}
+
+static void look_for_unassigned(struct rp_consumer *c)
+{
+    size_t n = rp_unassigned_look(&c->unassigned, c->rk, c->group);
+    if (n == 0)
+        return;
+    rp_log(RP_LOG_WARN, "partitions-unassigned", rp_f_str("group", c->group),
+           rp_f_int("partitions", (int64_t)n), rp_f_str("effect", "leaves the group and joins it"));
+    rp_unassigned_rebalanced(&c->unassigned);
+    join_anew(c);
+}
+
 rd_kafka_message_t *rp_consumer_poll(struct rp_consumer *c, int timeout_ms)
 {
-    return rd_kafka_consumer_poll(c->rk, timeout_ms);
+    rd_kafka_message_t *message = rd_kafka_consumer_poll(c->rk, timeout_ms);
+    /* A look at the clock for each record would be felt. */
+    if ((message == NULL || c->polls++ % 1024 == 0) && rp_unassigned_due(&c->unassigned))
+        look_for_unassigned(c);
+    return message;
 }
 
 int rp_consumer_fail(struct rp_consumer *c, const rd_kafka_message_t *message, struct rp_error *err)
@@ -273,7 +318,5 @@ void rp_consumer_close(struct rp_consumer *c)
         return;
     leave(c);
     (void)rd_kafka_consumer_close(c->rk); /* nothing can be done about a failure */
-    rd_kafka_mem_free(c->rk, c->member);
-    rd_kafka_destroy(c->rk);
-    free(c);
+    destroy(c);
 }

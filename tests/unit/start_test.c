@@ -292,7 +292,7 @@ static int take_offset(struct rp_error *err)
 static void what_is_begun_has_its_memory_or_says_that_there_is_none(void **state)
 {
     (void)state;
-    assert_int_equal(starve(start_consumer), 1);
+    assert_int_equal(starve(start_consumer), 2);
     assert_true(starve(start_publisher) >= 2);
     assert_true(starve(start_outbox) >= 4);
     assert_int_equal(starve(take_offset), 1);

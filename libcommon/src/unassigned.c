@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unassigned.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+#define ANSWER_MS 5000
+#define STANDS_MS 10000 /* longer than a member takes to give up what it was told to */
+#define LOOK_MS   60000 /* where no rebalance was seen */
+
+bool rp_unassigned_due(const struct rp_unassigned *u)
+{
+    return rp_mono_ms() >= u->look_mono_ms;
+}
+
+static rd_kafka_AdminOptions_t *options_for(rd_kafka_t *consumer, rd_kafka_admin_op_t op)
+{
+    char text[128];
+    rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(consumer, op);
+    (void)rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MS, text, sizeof text);
+    return options;
+}
+
+static void ask_of_topics(rd_kafka_t *consumer, rd_kafka_queue_t *answers)
+{
+    rd_kafka_topic_partition_list_t *subscription = NULL;
+    if (rd_kafka_subscription(consumer, &subscription) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return;
+    const char **names = calloc((size_t)subscription->cnt + 1, sizeof *names);
+    if (names != NULL && subscription->cnt > 0) {
+        for (int i = 0; i < subscription->cnt; i++)
+            names[i] = subscription->elems[i].topic;
+        rd_kafka_TopicCollection_t *topics =
+            rd_kafka_TopicCollection_of_topic_names(names, (size_t)subscription->cnt);
+        rd_kafka_AdminOptions_t *options = options_for(consumer, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
+        rd_kafka_DescribeTopics(consumer, topics, options, answers);
+        rd_kafka_AdminOptions_destroy(options);
+        rd_kafka_TopicCollection_destroy(topics);
+    }
+    free(names);
+    rd_kafka_topic_partition_list_destroy(subscription);
+}
+
+static void ask(struct rp_unassigned *u, rd_kafka_t *consumer, const char *group)
+{
+    rd_kafka_AdminOptions_t *options =
+        options_for(consumer, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS);
+    u->answers = rd_kafka_queue_new(consumer);
+    u->asked_mono_ms = rp_mono_ms();
+    rd_kafka_DescribeConsumerGroups(consumer, &group, 1, options, u->answers);
+    rd_kafka_AdminOptions_destroy(options);
+    ask_of_topics(consumer, u->answers);
+}
+
+/* Answers that come later meet nobody. */
+static void end_question(struct rp_unassigned *u)
+{
+    if (u->answers != NULL)
+        rd_kafka_queue_destroy(u->answers);
+    u->answers = NULL;
+}
+
+static const rd_kafka_topic_partition_list_t *
+assignment_of(const rd_kafka_ConsumerGroupDescription_t *group, size_t member)
+{
+    return rd_kafka_MemberAssignment_partitions(rd_kafka_MemberDescription_assignment(
+        rd_kafka_ConsumerGroupDescription_member(group, member)));
+}
+
+/* How many partitions of the topic are nobody's. */
+static size_t lacking(const rd_kafka_ConsumerGroupDescription_t *group,
+                      const rd_kafka_TopicDescription_t *topic)
+{
+    size_t n = 0;
+    if (rd_kafka_error_code(rd_kafka_TopicDescription_error(topic)) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return 0;
+    (void)rd_kafka_TopicDescription_partitions(topic, &n);
+    for (size_t m = 0; m < rd_kafka_ConsumerGroupDescription_member_count(group); m++) {
+        const rd_kafka_topic_partition_list_t *parts = assignment_of(group, m);
+        for (int i = 0; parts != NULL && i < parts->cnt && n > 0; i++)
+            n -= strcmp(parts->elems[i].topic, rd_kafka_TopicDescription_name(topic)) == 0;
+    }
+    return n;
+}
+
+/* One member is to leave: the one that has least to give up. */
+static bool is_first(const rd_kafka_ConsumerGroupDescription_t *group, const char *member)
+{
+    const char *first = NULL;
+    int least = 0;
+    for (size_t m = 0; m < rd_kafka_ConsumerGroupDescription_member_count(group); m++) {
+        const char *id = rd_kafka_MemberDescription_consumer_id(
+            rd_kafka_ConsumerGroupDescription_member(group, m));
+        const rd_kafka_topic_partition_list_t *parts = assignment_of(group, m);
+        int n = parts == NULL ? 0 : parts->cnt;
+        if (first != NULL && (n > least || (n == least && strcmp(id, first) > 0)))
+            continue;
+        first = id;
+        least = n;
+    }
+    return first != NULL && member != NULL && strcmp(first, member) == 0;
+}
+
+struct answers {
+    rd_kafka_event_t *group, *topics; /* NULL: none came */
+};
+
+static struct answers take_answers(struct rp_unassigned *u)
+{
+    struct answers answers = {NULL, NULL};
+    rd_kafka_event_t *event;
+    while ((event = rd_kafka_queue_poll(u->answers, 0)) != NULL) {
+        bool of_group = rd_kafka_event_type(event) == RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT;
+        if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
+            rd_kafka_event_destroy(event);
+        else if (of_group)
+            answers.group = event;
+        else
+            answers.topics = event;
+    }
+    end_question(u);
+    return answers;
+}
+
+/* The group as described; NULL while it is not at rest. */
+static const rd_kafka_ConsumerGroupDescription_t *group_of(rd_kafka_event_t *answer)
+{
+    size_t n = 0;
+    const rd_kafka_ConsumerGroupDescription_t **groups =
+        rd_kafka_DescribeConsumerGroups_result_groups(
+            rd_kafka_event_DescribeConsumerGroups_result(answer), &n);
+    if (n == 0 ||
+        rd_kafka_ConsumerGroupDescription_state(groups[0]) != RD_KAFKA_CONSUMER_GROUP_STATE_STABLE)
+        return NULL;
+    return groups[0];
+}
+
+static size_t judge(struct rp_unassigned *u, rd_kafka_t *consumer, const struct answers *answers)
+{
+    size_t n_topics = 0, n = 0;
+    const rd_kafka_ConsumerGroupDescription_t *group = group_of(answers->group);
+    const rd_kafka_TopicDescription_t **topics = rd_kafka_DescribeTopics_result_topics(
+        rd_kafka_event_DescribeTopics_result(answers->topics), &n_topics);
+    for (size_t i = 0; group != NULL && i < n_topics; i++)
+        n += lacking(group, topics[i]);
+    if (n == 0) {
+        u->since_mono_ms = 0;
+        u->look_mono_ms = group == NULL ? 0 : rp_mono_ms() + LOOK_MS;
+        return 0;
+    }
+    if (u->since_mono_ms == 0)
+        u->since_mono_ms = u->asked_mono_ms;
+    u->look_mono_ms = 0;
+    if (u->asked_mono_ms - u->since_mono_ms < STANDS_MS)
+        return 0;
+    char *member = rd_kafka_memberid(consumer);
+    bool first = is_first(group, member);
+    rd_kafka_mem_free(consumer, member);
+    return first ? n : 0;
+}
+
+size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const char *group)
+{
+    size_t n = 0;
+    if (u->answers == NULL) {
+        ask(u, consumer, group);
+        u->look_mono_ms = rp_mono_ms() + ANSWER_MS;
+        return 0;
+    }
+    struct answers answers = take_answers(u);
+    u->look_mono_ms = 0;
+    if (answers.group != NULL && answers.topics != NULL)
+        n = judge(u, consumer, &answers);
+    if (answers.group != NULL)
+        rd_kafka_event_destroy(answers.group);
+    if (answers.topics != NULL)
+        rd_kafka_event_destroy(answers.topics);
+    return n;
+}
+
+void rp_unassigned_rebalanced(struct rp_unassigned *u)
+{
+    end_question(u);
+    *u = (struct rp_unassigned){0};
+}
+
+void rp_unassigned_clear(struct rp_unassigned *u)
+{
+    end_question(u);
+}

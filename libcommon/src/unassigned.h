@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPRISE_UNASSIGNED_H
+#define REPRISE_UNASSIGNED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <librdkafka/rdkafka.h>
+
+/* Finds partitions that a consumer group has given to none of its members. A cooperative rebalance
+ * takes a partition from one member and leaves it to the next rebalance, which that member asks
+ * for, to give it to another. But one that is killed before it asks, and comes back by its static
+ * name, is given what it was to keep, without a rebalance: then nobody reads the partition until
+ * members come or go. A zeroed one is ready; one thread. */
+struct rp_unassigned {
+    int64_t look_mono_ms; /* the next look */
+    int64_t asked_mono_ms;
+    int64_t since_mono_ms;     /* some partition has been nobody's since then; 0: none is */
+    rd_kafka_queue_t *answers; /* where brokers describe group and topics; NULL: not asked */
+};
+
+/* Time for a look. */
+bool rp_unassigned_due(const struct rp_unassigned *u);
+/* Asks, or takes up what was answered. How many partitions of what `consumer` subscribes to have
+ * been nobody's for 10 s, for it to bring about a rebalance by leaving; 0: none, or another member
+ * of `group` is to do that. */
+size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const char *group);
+/* There was a rebalance; what was answered before says nothing of now. */
+void rp_unassigned_rebalanced(struct rp_unassigned *u);
+/* Comes before the consumer is destroyed. */
+void rp_unassigned_clear(struct rp_unassigned *u);
+
+#endif

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A member of a group is told to give up partitions, and is killed before it asks for the rebalance in which others
+are given them. It comes back by its static name, is given what it was to keep, and there is no rebalance: nobody has
+the rest."""
+
+from confluent_kafka import ConsumerGroupState
+from crash_points import crash_points
+from pipeline import wait_for
+
+SHARES = {"router": 2, "delayer": 4, "archiver": 2}
+NOTICED_S = 40  # three looks, 5 s apart, and a rebalance
+
+
+def shares(pipeline, name):
+    """How many partitions each member of the group has; None while it is not at rest."""
+    group = f"{pipeline.prefix}reprise-{name}"
+    answer = pipeline.kafka.admin.describe_consumer_groups([group])[group].result(10)
+    at_rest = answer.state == ConsumerGroupState.STABLE
+    return sorted(len(m.assignment.topic_partitions) for m in answer.members) if at_rest else None
+
+
+def test_what_nobody_was_given_is_given_to_somebody(new_pipeline):
+    pipeline = new_pipeline("unassigned")
+    killed = {name: pipeline.add(name) for name in SHARES}
+    other = {name: pipeline.add(name) for name in SHARES}
+    for name, service in killed.items():
+        [number] = [number for number, point in crash_points(name) if point == "revoked_before"]
+        service.start(REPRISE_CRASH_POINT=str(number))
+    for service in killed.values():
+        service.wait_ready()
+    for service in other.values():
+        service.start()
+    for name, service in killed.items():
+        assert service.process.wait(30) != 0
+        service.start()
+        wait_for(lambda: shares(pipeline, name) == [0, SHARES[name]], f"{name}: partitions to be nobody's")
+    for name, each in SHARES.items():
+        wait_for(lambda: shares(pipeline, name) == [each, each], f"{name}: them to be given", NOTICED_S)
+        logs = pipeline.logs()
+        assert logs[killed[name].label].count(" partitions-unassigned ") == 0
+        assert logs[other[name].label].count(" partitions-unassigned ") == 1
