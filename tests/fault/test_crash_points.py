@@ -29,7 +29,7 @@ def fence(pipeline, service):
 class Victim:
     """A service that goes from one of its crash points to the next."""
 
-    PATIENCE_S = 30  # before a point counts as one that is not reached
+    PATIENCE_S = 90  # before a point counts as one that is not reached; another service may die meanwhile, and again
 
     def __init__(self, pipeline, service, points, rng):
         self.pipeline, self.service, self.rng = pipeline, service, rng
