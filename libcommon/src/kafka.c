@@ -379,16 +379,21 @@ int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,
     return 0;
 }
 
-void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
-                          const rd_kafka_topic_partition_list_t *parts, rd_kafka_queue_t *queue)
+void rp_kafka_wait_long(rd_kafka_AdminOptions_t *options)
 {
     enum { LONGEST_MS = 3600 * 1000 };
     char text[128];
+    (void)rd_kafka_AdminOptions_set_request_timeout(options, LONGEST_MS, text, sizeof text);
+}
+
+void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
+                          const rd_kafka_topic_partition_list_t *parts, rd_kafka_queue_t *queue)
+{
     rd_kafka_AdminOptions_t *options =
         rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
     /* Refused only for an option that the request does not have. */
     rd_kafka_error_destroy(rd_kafka_AdminOptions_set_require_stable_offsets(options, 1));
-    (void)rd_kafka_AdminOptions_set_request_timeout(options, LONGEST_MS, text, sizeof text);
+    rp_kafka_wait_long(options);
     rd_kafka_ListConsumerGroupOffsets_t *request =
         rd_kafka_ListConsumerGroupOffsets_new(group, parts);
     rd_kafka_ListConsumerGroupOffsets(client, &request, 1, options, queue);

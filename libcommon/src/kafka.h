@@ -73,10 +73,13 @@ RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int3
 RP_NODISCARD int rp_kafka_new_group_client(const struct rp_config *config, const char *group,
                                            rd_kafka_t **out, struct rp_error *err);
 
+/* For a question to a group's coordinator: where it times out while it waits for that broker,
+ * librdkafka (2.14) frees it, and reads it once the broker is there. How long to wait is the
+ * caller's affair, who then destroys the queue of the answers. */
+void rp_kafka_wait_long(rd_kafka_AdminOptions_t *options);
+
 /* Asks for the offsets that a group has committed, those in a transaction under way left out; the
- * answer goes to `queue`. `client` is a consumer. How long to wait is the caller's affair, who then
- * destroys the queue: where a question times out that waits for the coordinator, librdkafka (2.14)
- * frees it, and reads it once the coordinator is there. */
+ * answer goes to `queue`. `client` is a consumer. Does not time out (rp_kafka_wait_long). */
 void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
                           const rd_kafka_topic_partition_list_t *parts, rd_kafka_queue_t *queue);
 /* The answer, borrowed from the event, which may be NULL: there is none. A partition's `err` may be

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "clock.h"
+#include "kafka.h"
 
-#define ANSWER_MS 5000
-#define STANDS_MS 10000 /* longer than a member takes to give up what it was told to */
-#define LOOK_MS   60000 /* where no rebalance was seen */
+#define SOON_MS    1000
+#define STANDS_MS  10000 /* longer than a member takes to give up what it was told to */
+#define LOOK_MS    60000 /* where no rebalance was seen */
+#define GIVE_UP_MS 600000
 
 bool rp_unassigned_due(const struct rp_unassigned *u)
 {
@@ -17,13 +19,12 @@ bool rp_unassigned_due(const struct rp_unassigned *u)
 
 static rd_kafka_AdminOptions_t *options_for(rd_kafka_t *consumer, rd_kafka_admin_op_t op)
 {
-    char text[128];
     rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(consumer, op);
-    (void)rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MS, text, sizeof text);
+    rp_kafka_wait_long(options);
     return options;
 }
 
-static void ask_of_topics(rd_kafka_t *consumer, rd_kafka_queue_t *answers)
+static void ask_of_topics(struct rp_unassigned *u, rd_kafka_t *consumer)
 {
     rd_kafka_topic_partition_list_t *subscription = NULL;
     if (rd_kafka_subscription(consumer, &subscription) != RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -35,7 +36,8 @@ static void ask_of_topics(rd_kafka_t *consumer, rd_kafka_queue_t *answers)
         rd_kafka_TopicCollection_t *topics =
             rd_kafka_TopicCollection_of_topic_names(names, (size_t)subscription->cnt);
         rd_kafka_AdminOptions_t *options = options_for(consumer, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
-        rd_kafka_DescribeTopics(consumer, topics, options, answers);
+        rd_kafka_DescribeTopics(consumer, topics, options, u->answers);
+        u->n_answers++;
         rd_kafka_AdminOptions_destroy(options);
         rd_kafka_TopicCollection_destroy(topics);
     }
@@ -51,7 +53,8 @@ static void ask(struct rp_unassigned *u, rd_kafka_t *consumer, const char *group
     u->asked_mono_ms = rp_mono_ms();
     rd_kafka_DescribeConsumerGroups(consumer, &group, 1, options, u->answers);
     rd_kafka_AdminOptions_destroy(options);
-    ask_of_topics(consumer, u->answers);
+    u->n_answers = 1;
+    ask_of_topics(u, consumer);
 }
 
 /* Answers that come later meet nobody. */
@@ -60,6 +63,11 @@ static void end_question(struct rp_unassigned *u)
     if (u->answers != NULL)
         rd_kafka_queue_destroy(u->answers);
     u->answers = NULL;
+    if (u->group != NULL)
+        rd_kafka_event_destroy(u->group);
+    if (u->topics != NULL)
+        rd_kafka_event_destroy(u->topics);
+    u->group = u->topics = NULL;
 }
 
 static const rd_kafka_topic_partition_list_t *
@@ -103,25 +111,18 @@ static bool is_first(const rd_kafka_ConsumerGroupDescription_t *group, const cha
     return first != NULL && member != NULL && strcmp(first, member) == 0;
 }
 
-struct answers {
-    rd_kafka_event_t *group, *topics; /* NULL: none came */
-};
-
-static struct answers take_answers(struct rp_unassigned *u)
+static void take_answers(struct rp_unassigned *u)
 {
-    struct answers answers = {NULL, NULL};
     rd_kafka_event_t *event;
     while ((event = rd_kafka_queue_poll(u->answers, 0)) != NULL) {
-        bool of_group = rd_kafka_event_type(event) == RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT;
+        u->n_answers--;
         if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
             rd_kafka_event_destroy(event);
-        else if (of_group)
-            answers.group = event;
+        else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT)
+            u->group = event;
         else
-            answers.topics = event;
+            u->topics = event;
     }
-    end_question(u);
-    return answers;
 }
 
 /* The group as described; NULL while it is not at rest. */
@@ -137,23 +138,27 @@ static const rd_kafka_ConsumerGroupDescription_t *group_of(rd_kafka_event_t *ans
     return groups[0];
 }
 
-static size_t judge(struct rp_unassigned *u, rd_kafka_t *consumer, const struct answers *answers)
+static size_t count(const rd_kafka_ConsumerGroupDescription_t *group, rd_kafka_event_t *answer)
 {
     size_t n_topics = 0, n = 0;
-    const rd_kafka_ConsumerGroupDescription_t *group = group_of(answers->group);
     const rd_kafka_TopicDescription_t **topics = rd_kafka_DescribeTopics_result_topics(
-        rd_kafka_event_DescribeTopics_result(answers->topics), &n_topics);
-    for (size_t i = 0; group != NULL && i < n_topics; i++)
+        rd_kafka_event_DescribeTopics_result(answer), &n_topics);
+    for (size_t i = 0; i < n_topics; i++)
         n += lacking(group, topics[i]);
-    if (n == 0) {
+    return n;
+}
+
+static size_t judge(struct rp_unassigned *u, rd_kafka_t *consumer)
+{
+    const rd_kafka_ConsumerGroupDescription_t *group = group_of(u->group);
+    size_t n = group == NULL ? 0 : count(group, u->topics);
+    if (group != NULL && n == 0)
+        u->look_mono_ms = rp_mono_ms() + LOOK_MS;
+    if (n == 0)
         u->since_mono_ms = 0;
-        u->look_mono_ms = group == NULL ? 0 : rp_mono_ms() + LOOK_MS;
-        return 0;
-    }
-    if (u->since_mono_ms == 0)
-        u->since_mono_ms = u->asked_mono_ms;
-    u->look_mono_ms = 0;
-    if (u->asked_mono_ms - u->since_mono_ms < STANDS_MS)
+    else if (u->since_mono_ms == 0)
+        u->since_mono_ms = rp_mono_ms();
+    if (n == 0 || u->asked_mono_ms - u->since_mono_ms < STANDS_MS)
         return 0;
     char *member = rd_kafka_memberid(consumer);
     bool first = is_first(group, member);
@@ -164,19 +169,17 @@ static size_t judge(struct rp_unassigned *u, rd_kafka_t *consumer, const struct 
 size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const char *group)
 {
     size_t n = 0;
+    u->look_mono_ms = rp_mono_ms() + SOON_MS;
     if (u->answers == NULL) {
         ask(u, consumer, group);
-        u->look_mono_ms = rp_mono_ms() + ANSWER_MS;
         return 0;
     }
-    struct answers answers = take_answers(u);
-    u->look_mono_ms = 0;
-    if (answers.group != NULL && answers.topics != NULL)
-        n = judge(u, consumer, &answers);
-    if (answers.group != NULL)
-        rd_kafka_event_destroy(answers.group);
-    if (answers.topics != NULL)
-        rd_kafka_event_destroy(answers.topics);
+    take_answers(u);
+    if (u->n_answers > 0 && rp_mono_ms() - u->asked_mono_ms < GIVE_UP_MS)
+        return 0;
+    if (u->group != NULL && u->topics != NULL)
+        n = judge(u, consumer);
+    end_question(u);
     return n;
 }
 

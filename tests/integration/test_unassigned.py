@@ -8,7 +8,7 @@ from crash_points import crash_points
 from pipeline import wait_for
 
 SHARES = {"router": 2, "delayer": 4, "archiver": 2}
-NOTICED_S = 40  # three looks, 5 s apart, and a rebalance
+NOTICED_S = 30  # they must be nobody's for 10 s, and then there is a rebalance
 
 
 def shares(pipeline, name):
