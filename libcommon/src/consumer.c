@@ -8,7 +8,7 @@
 #include "log.h"
 #include "unassigned.h"
 
-/* How long a leaving member waits for its revoke before it closes all the same. */
+/* How long a leaving member waits for its revoke before it goes on all the same. */
 #define LEAVE_MS 5000
 
 struct rp_consumer {
@@ -18,6 +18,8 @@ struct rp_consumer {
     char *group;
     char *member;  /* the member id that its partitions came to; NULL before the first came */
     bool outlived; /* some came to another one than it has now */
+    rd_kafka_topic_partition_list_t *left; /* what to subscribe to again; NULL: it is subscribed */
+    int64_t left_mono_ms;
     unsigned polls;
 };
 
@@ -148,6 +150,8 @@ static rd_kafka_conf_t *member_conf(const struct rp_config *config,
 static void destroy(struct rp_consumer *c)
 {
     rp_unassigned_clear(&c->unassigned);
+    if (c->left != NULL)
+        rd_kafka_topic_partition_list_destroy(c->left);
     rd_kafka_mem_free(c->rk, c->member);
     if (c->rk != NULL)
         rd_kafka_destroy(c->rk);
@@ -184,19 +188,30 @@ int rp_consumer_new(const struct rp_config *config, const struct rp_consumer_opt
     return 0;
 }
 
-/* When a member leaves, what is nobody's is given to somebody. */
-static void join_anew(struct rp_consumer *c)
+void rp_consumer_rejoin(struct rp_consumer *c)
 {
-    rd_kafka_topic_partition_list_t *topics = NULL;
-    rd_kafka_resp_err_t code = rd_kafka_subscription(c->rk, &topics);
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
-        code = rd_kafka_unsubscribe(c->rk);
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
-        code = rd_kafka_subscribe(c->rk, topics);
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        rp_log(RP_LOG_ERROR, "rejoin-failed", rp_f_str("error", rd_kafka_err2str(code)));
-    if (topics != NULL)
-        rd_kafka_topic_partition_list_destroy(topics);
+    if (c->left != NULL || rd_kafka_subscription(c->rk, &c->left) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return;
+    c->left_mono_ms = rp_mono_ms();
+    (void)rd_kafka_unsubscribe(c->rk);
+}
+
+static bool is_member(const struct rp_consumer *c)
+{
+    char *id = rd_kafka_memberid(c->rk);
+    bool is = id != NULL && id[0] != '\0';
+    rd_kafka_mem_free(c->rk, id);
+    return is;
+}
+
+/* A subscription that comes before the member has left keeps it in the group. */
+static void join_again(struct rp_consumer *c)
+{
+    if ((is_member(c) && rp_mono_ms() - c->left_mono_ms < LEAVE_MS) ||
+        rd_kafka_subscribe(c->rk, c->left) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return;
+    rd_kafka_topic_partition_list_destroy(c->left);
+    c->left = NULL;
 }
 
 static void look_for_unassigned(struct rp_consumer *c)
@@ -205,16 +220,18 @@ static void look_for_unassigned(struct rp_consumer *c)
     if (n == 0)
         return;
     rp_log(RP_LOG_WARN, "partitions-unassigned", rp_f_str("group", c->group),
-           rp_f_int("partitions", (int64_t)n), rp_f_str("effect", "leaves the group and joins it"));
-    rp_unassigned_rebalanced(&c->unassigned);
-    join_anew(c);
+           rp_f_int("partitions", (int64_t)n),
+           rp_f_str("effect", "leaves the group and joins it again"));
+    rp_consumer_rejoin(c);
 }
 
 rd_kafka_message_t *rp_consumer_poll(struct rp_consumer *c, int timeout_ms)
 {
     rd_kafka_message_t *message = rd_kafka_consumer_poll(c->rk, timeout_ms);
+    if (c->left != NULL)
+        join_again(c);
     /* A look at the clock for each record would be felt. */
-    if ((message == NULL || c->polls++ % 1024 == 0) && rp_unassigned_due(&c->unassigned))
+    else if ((message == NULL || c->polls++ % 1024 == 0) && rp_unassigned_due(&c->unassigned))
         look_for_unassigned(c);
     return message;
 }

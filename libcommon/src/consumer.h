@@ -37,8 +37,13 @@ RP_NODISCARD int rp_consumer_new(const struct rp_config *config,
                                  struct rp_error *err);
 
 /* The next message or consumer error (message->err), or NULL when nothing came in `timeout_ms`.
- * The caller destroys it. Serves rebalances; call it at least every max.poll.interval.ms. */
+ * The caller destroys it. Serves rebalances; call it at least every max.poll.interval.ms. Rejoins
+ * where the group has partitions that are nobody's (unassigned.h). */
 rd_kafka_message_t *rp_consumer_poll(struct rp_consumer *c, int timeout_ms);
+
+/* Leaves the group and joins it again, in the polls that follow: the group gives all partitions to
+ * somebody then. */
+void rp_consumer_rejoin(struct rp_consumer *c);
 
 /* What a message's error means; returns -1. FATAL: the consumer is of no use any more; then
  * RP_E_FENCED where a new one may be. */

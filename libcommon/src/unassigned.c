@@ -8,7 +8,8 @@
 #include "kafka.h"
 
 #define SOON_MS    1000
-#define STANDS_MS  10000 /* longer than a member takes to give up what it was told to */
+#define STANDS_MS  10000 /* mostly longer than a member takes to give up what it was told to */
+#define MOST_TRIES 7
 #define LOOK_MS    60000 /* where no rebalance was seen */
 #define GIVE_UP_MS 600000
 
@@ -93,22 +94,29 @@ static size_t lacking(const rd_kafka_ConsumerGroupDescription_t *group,
     return n;
 }
 
-/* One member is to leave: the one that has least to give up. */
-static bool is_first(const rd_kafka_ConsumerGroupDescription_t *group, const char *member)
+static int size_of(const rd_kafka_topic_partition_list_t *parts)
 {
-    const char *first = NULL;
-    int least = 0;
-    for (size_t m = 0; m < rd_kafka_ConsumerGroupDescription_member_count(group); m++) {
-        const char *id = rd_kafka_MemberDescription_consumer_id(
-            rd_kafka_ConsumerGroupDescription_member(group, m));
-        const rd_kafka_topic_partition_list_t *parts = assignment_of(group, m);
-        int n = parts == NULL ? 0 : parts->cnt;
-        if (first != NULL && (n > least || (n == least && strcmp(id, first) > 0)))
-            continue;
-        first = id;
-        least = n;
+    return parts == NULL ? 0 : parts->cnt;
+}
+
+static const char *id_of(const rd_kafka_ConsumerGroupDescription_t *group, size_t member)
+{
+    return rd_kafka_MemberDescription_consumer_id(
+        rd_kafka_ConsumerGroupDescription_member(group, member));
+}
+
+/* How many members come before this one: those that have less to give up. -1: it is none. */
+static int rank_of(const rd_kafka_ConsumerGroupDescription_t *group, const char *id)
+{
+    size_t n = rd_kafka_ConsumerGroupDescription_member_count(group), self = 0;
+    int rank = 0;
+    while (self < n && strcmp(id_of(group, self), id) != 0)
+        self++;
+    for (size_t m = 0; self < n && m < n; m++) {
+        int more = size_of(assignment_of(group, m)) - size_of(assignment_of(group, self));
+        rank += more < 0 || (more == 0 && strcmp(id_of(group, m), id) < 0);
     }
-    return first != NULL && member != NULL && strcmp(first, member) == 0;
+    return self < n ? rank : -1;
 }
 
 static void take_answers(struct rp_unassigned *u)
@@ -148,22 +156,33 @@ static size_t count(const rd_kafka_ConsumerGroupDescription_t *group, rd_kafka_e
     return n;
 }
 
+static bool is_its_turn(const struct rp_unassigned *u, rd_kafka_t *consumer,
+                        const rd_kafka_ConsumerGroupDescription_t *group)
+{
+    char *id = rd_kafka_memberid(consumer);
+    int rank = id == NULL ? -1 : rank_of(group, id);
+    rd_kafka_mem_free(consumer, id);
+    return rank >= 0 &&
+           u->asked_mono_ms - u->since_mono_ms >= ((int64_t)STANDS_MS << u->tries) * (rank + 1);
+}
+
 static size_t judge(struct rp_unassigned *u, rd_kafka_t *consumer)
 {
     const rd_kafka_ConsumerGroupDescription_t *group = group_of(u->group);
     size_t n = group == NULL ? 0 : count(group, u->topics);
-    if (group != NULL && n == 0)
+    if (group != NULL && n == 0) {
         u->look_mono_ms = rp_mono_ms() + LOOK_MS;
+        u->tries = 0;
+    }
     if (n == 0)
         u->since_mono_ms = 0;
     else if (u->since_mono_ms == 0)
         u->since_mono_ms = rp_mono_ms();
-    if (n == 0 || u->asked_mono_ms - u->since_mono_ms < STANDS_MS)
+    if (n == 0 || !is_its_turn(u, consumer, group))
         return 0;
-    char *member = rd_kafka_memberid(consumer);
-    bool first = is_first(group, member);
-    rd_kafka_mem_free(consumer, member);
-    return first ? n : 0;
+    u->since_mono_ms = 0;
+    u->tries += u->tries < MOST_TRIES;
+    return n;
 }
 
 size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const char *group)
@@ -186,7 +205,7 @@ size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const c
 void rp_unassigned_rebalanced(struct rp_unassigned *u)
 {
     end_question(u);
-    *u = (struct rp_unassigned){0};
+    u->look_mono_ms = u->since_mono_ms = 0;
 }
 
 void rp_unassigned_clear(struct rp_unassigned *u)

@@ -16,6 +16,7 @@ struct rp_unassigned {
     int64_t look_mono_ms; /* the next look */
     int64_t asked_mono_ms;
     int64_t since_mono_ms;            /* some partition has been nobody's since then; 0: none is */
+    unsigned tries;                   /* how often it rejoined since all were somebody\'s */
     rd_kafka_queue_t *answers;        /* where brokers describe group and topics; NULL: not asked */
     int n_answers;                    /* that are to come */
     rd_kafka_event_t *group, *topics; /* those that came; NULL: not yet, or it was an error */
@@ -23,9 +24,10 @@ struct rp_unassigned {
 
 /* Time for a look. */
 bool rp_unassigned_due(const struct rp_unassigned *u);
-/* Asks, or takes up what was answered. How many partitions of what `consumer` subscribes to have
- * been nobody's for 10 s, for it to bring about a rebalance by leaving; 0: none, or another member
- * of `group` is to do that. */
+/* Asks, or takes up what was answered. How many partitions of what `consumer` subscribes to are
+ * nobody's and have been for long, for it to bring about a rebalance by leaving `group`; 0: none,
+ * or it is not its turn. Of the members the one with the fewest partitions comes first, after 10 s,
+ * and each other 10 s after the one before; after a rebalance that did not help, twice as long. */
 size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const char *group);
 /* There was a rebalance; what was answered before says nothing of now. */
 void rp_unassigned_rebalanced(struct rp_unassigned *u);

@@ -144,10 +144,40 @@ static void a_member_that_was_forgotten_has_no_right_to_what_it_had(void **state
     mock_stop(&mock);
 }
 
+/* It gives up what it has, leaves as one member, and is another one when that comes again. */
+static void a_member_that_joins_again_has_left_before(void **state)
+{
+    struct mock mock;
+    struct owner seen = {0};
+    struct rp_error err;
+    (void)state;
+    mock_start(&mock, 1, TOPIC);
+    struct rp_config *config = config_with(&mock, "heartbeat.interval.ms: 100");
+    struct rp_consumer *c = join(&mock, config, &seen);
+    char *before = rd_kafka_memberid(rp_consumer_handle(c));
+    rp_consumer_rejoin(c);
+    rp_consumer_rejoin(c); /* it does already */
+    int64_t end_mono_ms = rp_mono_ms() + PATIENCE_MS;
+    while (seen.assigned < 2 && rp_mono_ms() < end_mono_ms)
+        assert_null(rp_consumer_poll(c, 20));
+    assert_int_equal(seen.revoked, 1);
+    assert_int_equal(seen.assigned, 2);
+    char *after = rd_kafka_memberid(rp_consumer_handle(c));
+    assert_string_not_equal(before, after);
+    rd_kafka_mem_free(NULL, before);
+    rd_kafka_mem_free(NULL, after);
+    assert_commits(c, 0, &err);
+    rp_consumer_close(c);
+    assert_int_equal(seen.revoked, 2);
+    rp_config_free(config);
+    mock_stop(&mock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_member_gets_its_partitions_held_and_gives_them_back),
+        cmocka_unit_test(a_member_that_joins_again_has_left_before),
         cmocka_unit_test(a_member_that_was_forgotten_has_no_right_to_what_it_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
