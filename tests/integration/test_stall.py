@@ -3,6 +3,7 @@
 go on without it, and begins again."""
 
 import os
+import time
 
 import pytest
 
@@ -37,6 +38,7 @@ def test_a_consumer_that_stands_still_is_replaced(pipeline):
         for file in files:
             file.touch()
         wait_for(lambda: not any(file.exists() for file in files), "it to stand still")
+        time.sleep(1)  # the fetch under way would tell of what is sent next
 
     def fail(task_id, task_type):
         pipeline.fail(contract.failed_task(pipeline.handler.topic, task_type, task_id=task_id))
