@@ -101,7 +101,7 @@ static void rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
 {
     struct rp_consumer *c = opaque;
     c->rk = rk;
-    rp_unassigned_rebalanced(&c->unassigned);
+    rp_unassigned_reset(&c->unassigned);
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS)
         assign(c, parts);
     else
@@ -149,7 +149,7 @@ static rd_kafka_conf_t *member_conf(const struct rp_config *config,
 
 static void destroy(struct rp_consumer *c)
 {
-    rp_unassigned_clear(&c->unassigned);
+    rp_unassigned_reset(&c->unassigned);
     if (c->left != NULL)
         rd_kafka_topic_partition_list_destroy(c->left);
     rd_kafka_mem_free(c->rk, c->member);

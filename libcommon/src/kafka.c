@@ -379,21 +379,23 @@ int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,
     return 0;
 }
 
-void rp_kafka_wait_long(rd_kafka_AdminOptions_t *options)
+rd_kafka_AdminOptions_t *rp_kafka_admin_options(rd_kafka_t *client, rd_kafka_admin_op_t request,
+                                                int timeout_ms)
 {
-    enum { LONGEST_MS = 3600 * 1000 };
     char text[128];
-    (void)rd_kafka_AdminOptions_set_request_timeout(options, LONGEST_MS, text, sizeof text);
+    rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(client, request);
+    /* Fails only for a time out of range. */
+    (void)rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, text, sizeof text);
+    return options;
 }
 
 void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
                           const rd_kafka_topic_partition_list_t *parts, rd_kafka_queue_t *queue)
 {
-    rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
+    rd_kafka_AdminOptions_t *options = rp_kafka_admin_options(
+        client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS, RP_KAFKA_LONGEST_MS);
     /* Refused only for an option that the request does not have. */
     rd_kafka_error_destroy(rd_kafka_AdminOptions_set_require_stable_offsets(options, 1));
-    rp_kafka_wait_long(options);
     rd_kafka_ListConsumerGroupOffsets_t *request =
         rd_kafka_ListConsumerGroupOffsets_new(group, parts);
     rd_kafka_ListConsumerGroupOffsets(client, &request, 1, options, queue);

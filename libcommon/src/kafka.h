@@ -73,13 +73,19 @@ RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int3
 RP_NODISCARD int rp_kafka_new_group_client(const struct rp_config *config, const char *group,
                                            rd_kafka_t **out, struct rp_error *err);
 
-/* For a question to a group's coordinator: where it times out while it waits for that broker,
- * librdkafka (2.14) frees it, and reads it once the broker is there. How long to wait is the
- * caller's affair, who then destroys the queue of the answers. */
-void rp_kafka_wait_long(rd_kafka_AdminOptions_t *options);
+/* The longest time for an admin request, and the one for a question to a group's coordinator: where
+ * that times out while it waits for that broker, librdkafka (2.14) frees it, and reads it once the
+ * broker is there. How long to wait is the caller's affair, who then destroys the queue of the
+ * answers. */
+#define RP_KAFKA_LONGEST_MS 3600000
+
+/* For an admin request that is to be answered in `timeout_ms` (0 to RP_KAFKA_LONGEST_MS); the
+ * caller's to destroy. */
+rd_kafka_AdminOptions_t *rp_kafka_admin_options(rd_kafka_t *client, rd_kafka_admin_op_t request,
+                                                int timeout_ms);
 
 /* Asks for the offsets that a group has committed, those in a transaction under way left out; the
- * answer goes to `queue`. `client` is a consumer. Does not time out (rp_kafka_wait_long). */
+ * answer goes to `queue`. `client` is a consumer. Does not time out (RP_KAFKA_LONGEST_MS). */
 void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
                           const rd_kafka_topic_partition_list_t *parts, rd_kafka_queue_t *queue);
 /* The answer, borrowed from the event, which may be NULL: there is none. A partition's `err` may be

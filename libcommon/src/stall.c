@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "clock.h"
+#include "kafka.h"
 
 #define LOOK_MS    30000 /* longer than a leader takes to change, or an answer to come */
 #define ANSWER_MS  5000  /* to find the leaders; to hear of them, as long again */
@@ -26,7 +27,6 @@ static intptr_t looks_stood(const struct rp_stall *s, const rd_kafka_topic_parti
 static void ask(struct rp_stall *s, rd_kafka_t *consumer,
                 const rd_kafka_topic_partition_list_t *parts)
 {
-    char text[128];
     rd_kafka_topic_partition_list_t *asked = rd_kafka_topic_partition_list_new(parts->cnt);
     for (int i = 0; i < parts->cnt; i++)
         if (parts->elems[i].opaque != NULL)
@@ -35,8 +35,7 @@ static void ask(struct rp_stall *s, rd_kafka_t *consumer,
                 ->offset = RD_KAFKA_OFFSET_SPEC_LATEST;
     if (asked->cnt > 0) {
         rd_kafka_AdminOptions_t *options =
-            rd_kafka_AdminOptions_new(consumer, RD_KAFKA_ADMIN_OP_LISTOFFSETS);
-        (void)rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MS, text, sizeof text);
+            rp_kafka_admin_options(consumer, RD_KAFKA_ADMIN_OP_LISTOFFSETS, ANSWER_MS);
         /* What a transaction under way has written is not to come yet. */
         rd_kafka_error_destroy(rd_kafka_AdminOptions_set_isolation_level(
             options, RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED));

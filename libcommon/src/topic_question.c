@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kafka.h"
+
 #define LIMIT "max.message.bytes"
 
 enum rp_target_state rp_target_state_of(rd_kafka_resp_err_t code)
@@ -71,18 +73,10 @@ static int64_t read_limit(rd_kafka_event_t *event)
     return RP_NO_LIMIT;
 }
 
-static rd_kafka_AdminOptions_t *options_for(rd_kafka_t *client, rd_kafka_admin_op_t request)
-{
-    char text[128];
-    rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(client, request);
-    (void)rd_kafka_AdminOptions_set_request_timeout(options, RP_TOPIC_QUESTION_MS, text,
-                                                    sizeof text);
-    return options;
-}
-
 static void ask_state(rd_kafka_t *client, const char *topic, rd_kafka_queue_t *queue)
 {
-    rd_kafka_AdminOptions_t *options = options_for(client, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
+    rd_kafka_AdminOptions_t *options =
+        rp_kafka_admin_options(client, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, RP_TOPIC_QUESTION_MS);
     /* Refused only for an option that the request does not have; then the delivery finds out. */
     rd_kafka_error_destroy(rd_kafka_AdminOptions_set_include_authorized_operations(options, 1));
     rd_kafka_TopicCollection_t *topics = rd_kafka_TopicCollection_of_topic_names(&topic, 1);
@@ -93,7 +87,8 @@ static void ask_state(rd_kafka_t *client, const char *topic, rd_kafka_queue_t *q
 
 static void ask_limit(rd_kafka_t *client, const char *topic, rd_kafka_queue_t *queue)
 {
-    rd_kafka_AdminOptions_t *options = options_for(client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+    rd_kafka_AdminOptions_t *options =
+        rp_kafka_admin_options(client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, RP_TOPIC_QUESTION_MS);
     rd_kafka_ConfigResource_t *resource =
         rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic);
     (void)rd_kafka_ConfigResource_set_config(resource, LIMIT, ""); /* asks for this one alone */

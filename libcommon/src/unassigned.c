@@ -18,13 +18,6 @@ bool rp_unassigned_due(const struct rp_unassigned *u)
     return rp_mono_ms() >= u->look_mono_ms;
 }
 
-static rd_kafka_AdminOptions_t *options_for(rd_kafka_t *consumer, rd_kafka_admin_op_t op)
-{
-    rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(consumer, op);
-    rp_kafka_wait_long(options);
-    return options;
-}
-
 static void ask_of_topics(struct rp_unassigned *u, rd_kafka_t *consumer)
 {
     rd_kafka_topic_partition_list_t *subscription = NULL;
@@ -36,7 +29,8 @@ static void ask_of_topics(struct rp_unassigned *u, rd_kafka_t *consumer)
             names[i] = subscription->elems[i].topic;
         rd_kafka_TopicCollection_t *topics =
             rd_kafka_TopicCollection_of_topic_names(names, (size_t)subscription->cnt);
-        rd_kafka_AdminOptions_t *options = options_for(consumer, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
+        rd_kafka_AdminOptions_t *options =
+            rp_kafka_admin_options(consumer, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, RP_KAFKA_LONGEST_MS);
         rd_kafka_DescribeTopics(consumer, topics, options, u->answers);
         u->n_answers++;
         rd_kafka_AdminOptions_destroy(options);
@@ -48,8 +42,8 @@ static void ask_of_topics(struct rp_unassigned *u, rd_kafka_t *consumer)
 
 static void ask(struct rp_unassigned *u, rd_kafka_t *consumer, const char *group)
 {
-    rd_kafka_AdminOptions_t *options =
-        options_for(consumer, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS);
+    rd_kafka_AdminOptions_t *options = rp_kafka_admin_options(
+        consumer, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS, RP_KAFKA_LONGEST_MS);
     u->answers = rd_kafka_queue_new(consumer);
     u->asked_mono_ms = rp_mono_ms();
     rd_kafka_DescribeConsumerGroups(consumer, &group, 1, options, u->answers);
@@ -202,13 +196,8 @@ size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const c
     return n;
 }
 
-void rp_unassigned_rebalanced(struct rp_unassigned *u)
+void rp_unassigned_reset(struct rp_unassigned *u)
 {
     end_question(u);
     u->look_mono_ms = u->since_mono_ms = 0;
-}
-
-void rp_unassigned_clear(struct rp_unassigned *u)
-{
-    end_question(u);
 }

@@ -29,9 +29,8 @@ bool rp_unassigned_due(const struct rp_unassigned *u);
  * or it is not its turn. Of the members the one with the fewest partitions comes first, after 10 s,
  * and each other 10 s after the one before; after a rebalance that did not help, twice as long. */
 size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const char *group);
-/* There was a rebalance; what was answered before says nothing of now. */
-void rp_unassigned_rebalanced(struct rp_unassigned *u);
-/* Comes before the consumer is destroyed. */
-void rp_unassigned_clear(struct rp_unassigned *u);
+/* Forgets what was asked and answered: there was a rebalance, or the consumer is to be destroyed.
+ */
+void rp_unassigned_reset(struct rp_unassigned *u);
 
 #endif

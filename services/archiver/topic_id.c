@@ -32,20 +32,12 @@ int topic_id_query(rd_kafka_t *rk, const char *topic, char out[TOPIC_ID_SIZE], s
 {
     rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
     rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(rk, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
+        rp_kafka_admin_options(rk, RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, TIMEOUT_MS);
     rd_kafka_TopicCollection_t *topics = rd_kafka_TopicCollection_of_topic_names(&topic, 1);
-    char text[200];
-    int failed = 0;
-    if (rd_kafka_AdminOptions_set_request_timeout(options, TIMEOUT_MS, text, sizeof text) !=
-        RD_KAFKA_RESP_ERR_NO_ERROR)
-        failed = rp_fail(err, RP_E_KAFKA, RP_FATAL, "%s", text);
-    if (failed == 0) {
-        rd_kafka_DescribeTopics(rk, topics, options, queue);
-        rd_kafka_event_t *event =
-            rd_kafka_queue_poll(queue, -1); /* the request's own time ends it */
-        failed = read_answer(event, out, err);
-        rd_kafka_event_destroy(event);
-    }
+    rd_kafka_DescribeTopics(rk, topics, options, queue);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, -1); /* the request's own time ends it */
+    int failed = read_answer(event, out, err);
+    rd_kafka_event_destroy(event);
     rd_kafka_TopicCollection_destroy(topics);
     rd_kafka_AdminOptions_destroy(options);
     rd_kafka_queue_destroy(queue);

@@ -54,7 +54,6 @@ struct worker {
     bool connected;   /* both lanes are, as far as we know */
     bool topic_known; /* topic_id was asked for since partitions came */
     bool joined;      /* the group has told us our partitions, if any */
-    bool emptied;     /* all that was fetched has been taken up */
     struct rp_stall stall;
     int64_t due_mono_ms;     /* the batch is written then, if it has rows */
     int64_t recall_mono_ms;  /* PostgreSQL has the beginning of it until then, if it has that */
@@ -419,25 +418,10 @@ static bool batch_is_due(const struct worker *w)
     return batch_full(b) || (batch_rows(b) > 0 && rp_mono_ms() >= w->due_mono_ms);
 }
 
-static int poll_once(struct worker *w, struct rp_error *err)
-{
-    rd_kafka_message_t *message = rp_consumer_poll(w->consumer, poll_timeout(w));
-    if (w->failure.code != RP_OK) {
-        *err = w->failure;
-        if (message != NULL)
-            rd_kafka_message_destroy(message);
-        return -1;
-    }
-    w->emptied = message == NULL;
-    if (message == NULL)
-        return 0;
-    return message->err != RD_KAFKA_RESP_ERR_NO_ERROR ? take_error(w, message, err)
-                                                      : take_row(w, message, err);
-}
-
+/* All that was fetched has been taken up. */
 static int look_for_stalls(struct worker *w, struct rp_error *err)
 {
-    if (!w->emptied || !rp_stall_due(&w->stall))
+    if (!rp_stall_due(&w->stall))
         return 0;
     rd_kafka_topic_partition_list_t *read = rd_kafka_topic_partition_list_new((int)w->parts.n);
     for (size_t i = 0; i < w->parts.n; i++) {
@@ -449,6 +433,21 @@ static int look_for_stalls(struct worker *w, struct rp_error *err)
     return rp_stall_look(&w->stall, rp_consumer_handle(w->consumer), read, err);
 }
 
+static int poll_once(struct worker *w, struct rp_error *err)
+{
+    rd_kafka_message_t *message = rp_consumer_poll(w->consumer, poll_timeout(w));
+    if (w->failure.code != RP_OK) {
+        *err = w->failure;
+        if (message != NULL)
+            rd_kafka_message_destroy(message);
+        return -1;
+    }
+    if (message == NULL)
+        return look_for_stalls(w, err);
+    return message->err != RD_KAFKA_RESP_ERR_NO_ERROR ? take_error(w, message, err)
+                                                      : take_row(w, message, err);
+}
+
 static int run(struct worker *w, struct rp_error *err)
 {
     while (!atomic_load(w->service->stop)) {
@@ -456,7 +455,7 @@ static int run(struct worker *w, struct rp_error *err)
             return -1;
         serve_parts(w);
         atomic_store(&w->service->ready, w->joined && w->connected && parts_all_live(&w->parts));
-        if (poll_once(w, err) != 0 || look_for_stalls(w, err) != 0)
+        if (poll_once(w, err) != 0)
             return -1;
         if (writer_busy(w->writer) && writer_wait(w->writer, 0))
             settle(w);

@@ -110,9 +110,8 @@ static int wait_for(struct topic_admin *a, const char *doing, rd_kafka_event_t *
 static rd_kafka_AdminOptions_t *options_new(struct topic_admin *a, rd_kafka_admin_op_t op)
 {
     char text[128];
-    rd_kafka_AdminOptions_t *o = rd_kafka_AdminOptions_new(a->rk, op);
-    /* These fail only for a time out of range. */
-    (void)rd_kafka_AdminOptions_set_request_timeout(o, TIMEOUT_MS, text, sizeof text);
+    rd_kafka_AdminOptions_t *o = rp_kafka_admin_options(a->rk, op, TIMEOUT_MS);
+    /* Fails only for a time out of range. */
     if (op == RD_KAFKA_ADMIN_OP_CREATETOPICS)
         (void)rd_kafka_AdminOptions_set_operation_timeout(o, TIMEOUT_MS, text, sizeof text);
     return o;
