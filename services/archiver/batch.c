@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "clock.h"
+#include "counts.h"
 #include "day.h"
 #include "log.h"
 #include "row.h"
@@ -18,7 +19,7 @@
 struct entry {
     rd_kafka_message_t *message;
     int64_t dead_at_ms;
-    size_t end; /* of its row in `rows` */
+    size_t begin, end; /* of its row in `rows` */
     enum rp_reason reason;
     struct row_facts facts;
 };
@@ -33,6 +34,8 @@ struct batch {
     size_t n_sent; /* the first ones, which the store has been given */
     bool held;     /* the rest is not sent before it is written */
     struct groups groups;
+    struct counts counts;
+    int64_t day;                /* of all rows, or STORE_DAYS */
     struct store_claim *claims; /* of the rows that are being written */
     size_t claims_cap;
 };
@@ -65,6 +68,7 @@ void batch_drop(struct batch *b)
     b->held = false;
     b->rows.buf.len = 0;
     groups_drop(&b->groups);
+    counts_drop(&b->counts);
 }
 
 void batch_free(struct batch *b)
@@ -76,6 +80,7 @@ void batch_free(struct batch *b)
     rp_arena_clear(&b->arena);
     rp_buf_clear(&b->rows.buf);
     groups_clear(&b->groups);
+    counts_clear(&b->counts);
     free(b->entries);
     free(b->claims);
     free(b);
@@ -117,6 +122,17 @@ static void log_row(const char *event, const rd_kafka_message_t *m, const char *
            rp_f_str("error", error));
 }
 
+/* Counts the row that was just written, or takes it back. */
+static int count_row(struct batch *b, const struct entry *e, struct rp_bytes task_type,
+                     struct rp_bytes category, struct rp_error *err)
+{
+    const struct count_of of = {task_type, category, e->reason, e->facts.fingerprint};
+    if (counts_add(&b->counts, &of, e->dead_at_ms, err) == 0)
+        return 0;
+    b->rows.buf.len = e->begin;
+    return -1;
+}
+
 static int add_undecodable(struct batch *b, struct entry *e, int64_t recorded_ms, int64_t now_ms,
                            const char *why, struct rp_error *err)
 {
@@ -126,7 +142,10 @@ static int add_undecodable(struct batch *b, struct entry *e, int64_t recorded_ms
     log_row("dead-letter-undecodable", e->message, why);
     e->reason = RP_UNDECODABLE;
     e->dead_at_ms = day_dead_at(recorded_ms, recorded_ms, now_ms, b->options.keep_ms);
-    return row_write_bare(&b->rows, &record, e->reason, detail, e->dead_at_ms, &b->groups, err);
+    if (row_write_bare(&b->rows, &record, e->reason, detail, e->dead_at_ms, &b->groups, &e->facts,
+                       err) != 0)
+        return -1;
+    return count_row(b, e, RP_NULL_BYTES, RP_NULL_BYTES, err);
 }
 
 static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_error *err)
@@ -143,28 +162,28 @@ static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_e
     }
     e->reason = letter.reason;
     e->dead_at_ms = day_dead_at(letter.decided_at_ms, recorded_ms, now_ms, b->options.keep_ms);
-    return row_write(&b->rows, &record, &letter, e->dead_at_ms, &b->groups, &e->facts, err);
+    if (row_write(&b->rows, &record, &letter, e->dead_at_ms, &b->groups, &e->facts, err) != 0)
+        return -1;
+    return count_row(b, e, letter.has_task ? letter.task.task_type : RP_NULL_BYTES, letter.category,
+                     err);
 }
 
 int batch_add(struct batch *b, rd_kafka_message_t *message, int64_t now_ms, struct rp_error *err)
 {
     struct entry *e = &b->entries[b->n];
-    *e = (struct entry){.message = message};
+    *e = (struct entry){.message = message, .begin = b->rows.buf.len};
     int failed = add_row(b, e, now_ms, err);
     rp_arena_reset(&b->arena);
     if (failed != 0) {
         rd_kafka_message_destroy(message);
         return -1;
     }
+    int64_t day = day_of(e->dead_at_ms);
+    b->day = b->n == 0 || b->day == day ? day : STORE_DAYS;
     e->end = b->rows.buf.len;
     b->n++;
     b->held = b->held || e->facts.replayed;
     return 0;
-}
-
-static size_t begin_of(const struct batch *b, size_t i)
-{
-    return i == 0 ? 0 : b->entries[i - 1].end;
 }
 
 static int claims_reserve(struct batch *b, size_t n, struct rp_error *err)
@@ -228,13 +247,19 @@ static int send_rows(struct batch *b, struct store *store, const struct parts *p
     if (claims_reserve(b, parts->n, err) != 0 ||
         add_days(b, b->n_sent, b->n - b->n_sent, store, err) != 0)
         return -1;
-    return store_send(store, rp_buf_bytes(&b->rows.buf), b->claims, claims_of_all(b, parts), err);
+    return store_send(store, b->day, rp_buf_bytes(&b->rows.buf), b->claims, claims_of_all(b, parts),
+                      err);
+}
+
+static size_t unsent(const struct batch *b)
+{
+    return b->rows.buf.len - (b->n_sent == 0 ? 0 : b->entries[b->n_sent - 1].end);
 }
 
 int batch_send(struct batch *b, struct store *store, const struct parts *parts,
                struct rp_error *err)
 {
-    if (b->held || b->n < SEND_ROWS || b->rows.buf.len - begin_of(b, b->n_sent) < SEND_BYTES)
+    if (b->held || b->n < SEND_ROWS || unsent(b) < SEND_BYTES)
         return 0;
     b->held = send_rows(b, store, parts, err) != 0;
     b->n_sent = b->n;
@@ -285,13 +310,15 @@ static int write_rows(struct batch *b, struct rp_bytes rows, size_t first, size_
     bool all;
     size_t n_claims = claims_of(b, first, n, parts, &all);
     struct store_rows batch = {
-        .groups = rp_buf_bytes(&b->groups.rows.buf), .letters = rows, .n = n};
+        .groups = rp_buf_bytes(&b->groups.rows.buf), .letters = rows, .n = n, .day = b->day};
     int64_t added, began_us = rp_mono_us();
     if (n_claims == 0)
         return 0;
     for (size_t i = first; i < first + n; i++)
         batch.replayed = batch.replayed || b->entries[i].facts.replayed;
     batch.straight = all && n == b->n && !batch.replayed;
+    if (batch.straight && counts_rows(&b->counts, &batch.counts, err) != 0)
+        return -1;
     if (store_write(store, &batch, b->claims, n_claims, &added, err) != 0)
         return -1;
     rp_series_observe(b->options.metrics->batch_seconds, (double)(rp_mono_us() - began_us) / 1e6);
@@ -305,9 +332,11 @@ static int write_bare(struct batch *b, size_t i, const char *why, struct store *
     struct entry *e = &b->entries[i];
     struct row_record record = record_of(e->message);
     struct copy row = {0};
+    struct row_facts facts;
     log_row("row-refused", e->message, why);
     e->facts.altered = true;
-    int failed = row_write_bare(&row, &record, e->reason, why, e->dead_at_ms, &b->groups, err);
+    int failed =
+        row_write_bare(&row, &record, e->reason, why, e->dead_at_ms, &b->groups, &facts, err);
     if (failed == 0)
         failed = write_rows(b, rp_buf_bytes(&row.buf), i, 1, store, parts, err);
     rp_buf_clear(&row.buf);
@@ -317,7 +346,7 @@ static int write_bare(struct batch *b, size_t i, const char *why, struct store *
 static int try_range(struct batch *b, size_t first, size_t n, struct store *store,
                      struct parts *parts, struct rp_error *err)
 {
-    size_t begin = begin_of(b, first), end = b->entries[first + n - 1].end;
+    size_t begin = b->entries[first].begin, end = b->entries[first + n - 1].end;
     struct rp_bytes rows = {b->rows.buf.data + begin, end - begin};
     if (add_days(b, first, n, store, err) != 0)
         return -1;

@@ -53,3 +53,18 @@ int pgtext_escape(struct rp_buf *out, struct rp_bytes text, size_t max, struct r
     }
     return 0;
 }
+
+bool pgtext_copy(struct copy *c, struct rp_bytes text, size_t max)
+{
+    struct rp_buf escaped = {0};
+    if (text.data == NULL || pgtext_fits(text, max)) {
+        copy_bytes(c, text);
+        return false;
+    }
+    if (pgtext_escape(&escaped, text, max, NULL) != 0)
+        c->failed = true;
+    else
+        copy_bytes(c, escaped.data == NULL ? rp_str("") : rp_buf_bytes(&escaped));
+    rp_buf_clear(&escaped);
+    return true;
+}

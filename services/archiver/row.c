@@ -45,23 +45,10 @@ static struct copy *column(struct row *r, enum column column)
     return r->c;
 }
 
-static void put_escaped(struct row *r, struct rp_bytes text, size_t max, enum column column)
-{
-    struct rp_buf escaped = {0};
-    r->altered |= UINT64_C(1) << column;
-    if (pgtext_escape(&escaped, text, max, NULL) != 0)
-        r->c->failed = true;
-    else
-        copy_bytes(r->c, escaped.data == NULL ? rp_str("") : rp_buf_bytes(&escaped));
-    rp_buf_clear(&escaped);
-}
-
 static void put_text(struct row *r, enum column column, struct rp_bytes text, size_t max)
 {
-    if (text.data == NULL || pgtext_fits(text, max))
-        copy_bytes(r->c, text);
-    else
-        put_escaped(r, text, max, column);
+    if (pgtext_copy(r->c, text, max))
+        r->altered |= UINT64_C(1) << column;
 }
 
 static void text(struct row *r, enum column name, struct rp_bytes value)
@@ -153,9 +140,10 @@ static void group(struct groups *g, int64_t fingerprint, struct rp_bytes type,
     put_text(&r, C_error_message, masked, SIZE_MAX);
 }
 
-/* What it is grouped by, and which replay it comes from: the row's end. */
-static void origin(struct row *r, struct groups *g, struct rp_bytes type,
-                   struct rp_bytes class_name, struct rp_bytes message, struct rp_bytes replay_job)
+/* What it is grouped by, which is returned, and which replay it comes from: the row's end. */
+static int64_t origin(struct row *r, struct groups *g, struct rp_bytes type,
+                      struct rp_bytes class_name, struct rp_bytes message,
+                      struct rp_bytes replay_job)
 {
     char mask[RP_MASK_MAX];
     struct rp_bytes masked = {mask, rp_fingerprint_mask(message, mask)};
@@ -164,6 +152,7 @@ static void origin(struct row *r, struct groups *g, struct rp_bytes type,
         group(g, fingerprint, type, class_name, masked);
     copy_int64(column(r, C_fingerprint), fingerprint);
     name(r, C_replay_job, replay_job);
+    return fingerprint;
 }
 
 /* Jobs are named by us; what is no such name is some handler's. */
@@ -252,17 +241,16 @@ int row_write(struct copy *c, const struct row_record *record, const struct rp_d
     bytes(&r, C_record, r.altered != 0 ? record->value : RP_NULL_BYTES);
     struct rp_bytes job =
         letter->has_task ? replay_job_of(record, t) : job_name(record->replay_job);
-    if (letter->has_task)
-        origin(&r, groups, t->task_type, t->error_class, t->error_message, job);
-    else
-        origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, letter->detail, job);
-    *out = (struct row_facts){r.altered != 0, job.data != NULL};
+    *out = (struct row_facts){.altered = r.altered != 0, .replayed = job.data != NULL};
+    out->fingerprint = letter->has_task
+                           ? origin(&r, groups, t->task_type, t->error_class, t->error_message, job)
+                           : origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, letter->detail, job);
     return finish(&r, groups, start, err);
 }
 
 int row_write_bare(struct copy *c, const struct row_record *record, enum rp_reason reason,
                    const char *detail, int64_t dead_at_ms, struct groups *groups,
-                   struct rp_error *err)
+                   struct row_facts *out, struct rp_error *err)
 {
     size_t start = c->buf.len;
     struct row r = {.c = c};
@@ -271,6 +259,8 @@ int row_write_bare(struct copy *c, const struct row_record *record, enum rp_reas
     nulls(&r, C_altered);
     altered(&r);
     bytes(&r, C_record, record->value);
-    origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, rp_str(detail), job_name(record->replay_job));
+    *out = (struct row_facts){.altered = r.altered != 0};
+    out->fingerprint = origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, rp_str(detail),
+                              job_name(record->replay_job));
     return finish(&r, groups, start, err);
 }

@@ -22,6 +22,7 @@ struct row_record {
 struct row_facts {
     bool altered;  /* something in it is not as it came */
     bool replayed; /* a replay sent the task that is dead again */
+    int64_t fingerprint;
 };
 
 /* The columns, in the order in which rows are written. */
@@ -42,6 +43,6 @@ RP_NODISCARD int row_write(struct copy *c, const struct row_record *record,
  * letter that cannot be decoded, or that PostgreSQL refuses for whatever cause. */
 RP_NODISCARD int row_write_bare(struct copy *c, const struct row_record *record,
                                 enum rp_reason reason, const char *detail, int64_t dead_at_ms,
-                                struct groups *groups, struct rp_error *err);
+                                struct groups *groups, struct row_facts *out, struct rp_error *err);
 
 #endif

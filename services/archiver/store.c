@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "counts.h"
 #include "crash_point.h"
 #include "day.h"
 #include "migration.h"
@@ -26,9 +27,11 @@
 struct store {
     const char *dsn, *topic, *owner;
     struct rp_db *db;
+    char *quoted;           /* the topic, as SQL; while connected */
     int64_t days[MAX_DAYS]; /* there are partitions for them */
     size_t n_days;
-    bool sending;        /* a COPY into dead_letter is under way */
+    bool sending;        /* a COPY of letters is under way */
+    int64_t sending_day; /* their day, or STORE_DAYS */
     size_t sent;         /* of its rows, in bytes */
     int64_t ahead_ms;    /* of the database's clock, of rp_mono_ms */
     int64_t ask_mono_ms; /* for it again, from then on */
@@ -49,6 +52,8 @@ int store_new(const char *dsn, const char *topic, const char *owner, struct stor
 
 void store_disconnect(struct store *s)
 {
+    PQfreemem(s->quoted);
+    s->quoted = NULL;
     rp_db_close(s->db);
     s->db = NULL;
     s->sending = false;
@@ -112,12 +117,12 @@ static int say_columns(struct store *s, struct rp_error *err)
     return 0;
 }
 
-/* What arrives in tables that only this connection sees, without constraints or indexes. */
+/* What arrives in tables that only this connection sees, without constraints or indexes. Each that
+ * is emptied at a commit costs all commits something, so the one that few need is not. */
 static int make_incoming(struct store *s, struct rp_error *err)
 {
     s->sql.len = 0;
-    if (say(s, err, "CREATE TEMP TABLE incoming ON COMMIT DELETE ROWS AS SELECT ") != 0 ||
-        say_columns(s, err) != 0 ||
+    if (say(s, err, "CREATE TEMP TABLE incoming AS SELECT ") != 0 || say_columns(s, err) != 0 ||
         say(s, err,
             " FROM dead_letter WITH NO DATA;"
             "CREATE TEMP TABLE incoming_group ON COMMIT DELETE ROWS AS"
@@ -145,6 +150,14 @@ static int check_schema(struct store *s, struct rp_error *err)
     return 0;
 }
 
+static int quote_topic(struct store *s, struct rp_error *err)
+{
+    s->quoted = rp_db_literal(s->db, s->topic);
+    return s->quoted != NULL
+               ? 0
+               : rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "cannot quote the topic's name");
+}
+
 int store_connect(struct store *s, struct rp_error *err)
 {
     store_disconnect(s);
@@ -152,7 +165,7 @@ int store_connect(struct store *s, struct rp_error *err)
         s->db = NULL;
         return -1;
     }
-    if (check_schema(s, err) == 0 && make_incoming(s, err) == 0)
+    if (check_schema(s, err) == 0 && make_incoming(s, err) == 0 && quote_topic(s, err) == 0)
         return 0;
     store_disconnect(s);
     return -1;
@@ -283,28 +296,44 @@ static int say_claims(struct store *s, const struct store_claim *claims, size_t 
     return say(s, err, ") AS n (partition, epoch)");
 }
 
-/* Straight into dead_letter: for new rows that are all ours, or the server refuses them all. An
+/* The table that the letters of a day go into. By its own name the trigger of dead_letter passes
+ * it by, which has PostgreSQL keep a copy of each row until all have come; so they are counted by
+ * us. Who drops a day, or counts it anew, waits for those who write to dead_letter. */
+static int say_table(struct store *s, int64_t day, struct rp_error *err)
+{
+    char text[DAY_TEXT_SIZE], name[40];
+    if (day == STORE_DAYS)
+        return say(s, err, "COPY dead_letter (");
+    day_text(day, text);
+    (void)snprintf(name, sizeof name, "dead_letter_%.4s%.2s%.2s", text, text + 5, text + 8);
+    return say(s, err,
+               "LOCK TABLE ONLY dead_letter IN ROW EXCLUSIVE MODE;"
+               "SELECT pg_temp.fence(count(*), 1) FROM pg_inherits WHERE inhrelid = '%s'::regclass"
+               " AND inhparent = 'dead_letter'::regclass; COPY %s (",
+               name, name);
+}
+
+/* Straight to where they stay: for new rows that are all ours, or the server refuses them all. An
  * owner that was a zombie for a while is refused before it has rows there. */
-static int say_straight(struct store *s, const struct store_claim *claims, size_t n,
-                        const char *topic, struct rp_error *err)
+static int say_straight(struct store *s, int64_t day, const struct store_claim *claims, size_t n,
+                        struct rp_error *err)
 {
     s->sql.len = 0;
     if (say(s, err, "SELECT pg_advisory_xact_lock_shared(" SENDERS("%s") ", partition) FROM ",
-            topic) != 0 ||
+            s->quoted) != 0 ||
         say_claims(s, claims, n, err) != 0 ||
         say(s, err, "; SELECT pg_temp.fence(count(*), %zu) FROM archive_offset AS o JOIN ", n) !=
             0 ||
         say_claims(s, claims, n, err) != 0 ||
+        say(s, err, " ON o.partition = n.partition WHERE o.topic = %s AND o.epoch = n.epoch;",
+            s->quoted) != 0 ||
+        say_table(s, day, err) != 0 || say_columns(s, err) != 0 ||
         say(s, err,
-            " ON o.partition = n.partition"
-            " WHERE o.topic = %s AND o.epoch = n.epoch; COPY dead_letter (",
-            topic) != 0 ||
-        say_columns(s, err) != 0 ||
-        say(s, err,
-            ") FROM STDIN (FORMAT binary);" COPY_REST ADD_GROUPS ";"
+            ") FROM STDIN (FORMAT binary);"
+            "COPY dead_letter_count (%s) FROM STDIN (FORMAT binary);" COPY_REST ADD_GROUPS ";"
             "WITH mine AS (" ADVANCE " RETURNING 1) SELECT pg_temp.fence("
             "(SELECT count(*) FROM mine), (SELECT count(*) FROM pg_temp.incoming_claim))",
-            topic) != 0)
+            counts_columns, s->quoted) != 0)
         return -1;
     return end_sql(s, err);
 }
@@ -328,13 +357,13 @@ static int say_straight(struct store *s, const struct store_claim *claims, size_
     " FROM origins AS o WHERE s.dead_at = o.dead_at AND s.id = o.id)"
 
 /* By a table of our own, from which the last statement takes what is new and still ours. */
-static int say_staged(struct store *s, bool replayed, const char *topic, struct rp_error *err)
+static int say_staged(struct store *s, bool replayed, struct rp_error *err)
 {
     s->sql.len = 0;
     if (say(s, err,
-            "COPY pg_temp.incoming FROM STDIN (FORMAT binary);" COPY_REST "WITH mine AS (" ADVANCE
-            " RETURNING o.partition), known AS (" ADD_GROUPS ")",
-            topic) != 0 ||
+            "TRUNCATE pg_temp.incoming; COPY pg_temp.incoming FROM STDIN (FORMAT binary);" COPY_REST
+            "WITH mine AS (" ADVANCE " RETURNING o.partition), known AS (" ADD_GROUPS ")",
+            s->quoted) != 0 ||
         say(s, err, "%s, added AS (INSERT INTO dead_letter (", replayed ? ORIGIN : "") != 0 ||
         say_columns(s, err) != 0 ||
         say(s, err, "%s) SELECT ", replayed ? ", replay_of_at, replay_of" : "") != 0 ||
@@ -360,22 +389,26 @@ static void mark_fenced(const PGresult *mine, struct store_claim *claims, size_t
     }
 }
 
-static int begin(struct store *s, bool straight, bool replayed, const struct store_claim *claims,
-                 size_t n_claims, struct rp_error *err)
+/* Begins a transaction by what `say_...` said. */
+static int begin(struct store *s, int said, struct rp_error *err)
 {
-    char *topic = rp_db_literal(s->db, s->topic);
-    if (topic == NULL)
-        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "cannot quote the topic's name");
-    int failed = straight ? say_straight(s, claims, n_claims, topic, err)
-                          : say_staged(s, replayed, topic, err);
-    PQfreemem(topic);
     RP_CRASH_POINT(copy_before);
-    if (failed != 0 || rp_db_copy_begin(s->db, (const char *)s->sql.data, err) != 0)
+    if (said != 0 || rp_db_copy_begin(s->db, (const char *)s->sql.data, err) != 0)
         return -1;
     return rp_db_copy_send(s->db, copy_header, err);
 }
 
-/* Sends what follows the letters, and has it all committed. */
+/* Ends the COPY under way, and sends the next one's rows. */
+static int send_next(struct store *s, struct rp_bytes rows, struct rp_error *err)
+{
+    return rp_db_copy_send(s->db, copy_trailer, err) != 0 || rp_db_copy_next(s->db, err) != 0 ||
+                   rp_db_copy_send(s->db, copy_header, err) != 0 ||
+                   rp_db_copy_send(s->db, rows, err) != 0
+               ? -1
+               : 0;
+}
+
+/* Sends what follows the letters and their counts, and has it all committed. */
 static int finish(struct store *s, struct rp_bytes groups, const struct store_claim *claims,
                   size_t n, PGresult **out, struct rp_error *err)
 {
@@ -386,26 +419,24 @@ static int finish(struct store *s, struct rp_bytes groups, const struct store_cl
         copy_int64(&s->claims, claims[i].epoch);
         copy_int64(&s->claims, claims[i].next_offset);
     }
-    const struct rp_bytes rest[] = {groups, rp_buf_bytes(&s->claims.buf)};
     if (s->claims.failed)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for claims");
-    for (size_t i = 0; i < 2; i++)
-        if (rp_db_copy_send(s->db, copy_trailer, err) != 0 || rp_db_copy_next(s->db, err) != 0 ||
-            rp_db_copy_send(s->db, copy_header, err) != 0 ||
-            rp_db_copy_send(s->db, rest[i], err) != 0)
-            return -1;
-    if (rp_db_copy_send(s->db, copy_trailer, err) != 0 || rp_db_copy_end(s->db, out, err) != 0)
+    if (send_next(s, groups, err) != 0 || send_next(s, rp_buf_bytes(&s->claims.buf), err) != 0 ||
+        rp_db_copy_send(s->db, copy_trailer, err) != 0 || rp_db_copy_end(s->db, out, err) != 0)
         return -1;
     RP_CRASH_POINT(database_committed);
     return 0;
 }
 
-int store_send(struct store *s, struct rp_bytes letters, const struct store_claim *claims,
-               size_t n_claims, struct rp_error *err)
+int store_send(struct store *s, int64_t day, struct rp_bytes letters,
+               const struct store_claim *claims, size_t n_claims, struct rp_error *err)
 {
+    if (s->sending_day != day)
+        store_recall(s);
     if (!s->sending) {
         s->sent = 0;
-        if (begin(s, true, false, claims, n_claims, err) != 0)
+        s->sending_day = day;
+        if (begin(s, say_straight(s, day, claims, n_claims, err), err) != 0)
             return -1;
     }
     const struct rp_bytes more = {letters.data + s->sent, letters.len - s->sent};
@@ -418,10 +449,13 @@ static int write_straight(struct store *s, const struct store_rows *rows,
                           const struct store_claim *claims, size_t n_claims, struct rp_error *err)
 {
     PGresult *result;
-    if (store_send(s, rows->letters, claims, n_claims, err) != 0)
+    /* What is of several days goes by dead_letter, whose trigger counts it. */
+    struct rp_bytes counts = rows->day == STORE_DAYS ? RP_NULL_BYTES : rows->counts;
+    if (store_send(s, rows->day, rows->letters, claims, n_claims, err) != 0)
         return -1;
     s->sending = false;
-    if (finish(s, rows->groups, claims, n_claims, &result, err) != 0)
+    if (send_next(s, counts, err) != 0 ||
+        finish(s, rows->groups, claims, n_claims, &result, err) != 0)
         return -1;
     PQclear(result);
     return 0;
@@ -431,7 +465,7 @@ static int write_staged(struct store *s, const struct store_rows *rows, struct s
                         size_t n_claims, int64_t *out_added, struct rp_error *err)
 {
     PGresult *result;
-    if (begin(s, false, rows->replayed, claims, n_claims, err) != 0 ||
+    if (begin(s, say_staged(s, rows->replayed, err), err) != 0 ||
         rp_db_copy_send(s->db, rows->letters, err) != 0 ||
         finish(s, rows->groups, claims, n_claims, &result, err) != 0)
         return -1;

@@ -50,19 +50,25 @@ bool store_day_missing(const struct store *s);
 /* Asks the database again about each day, the next time it is needed. */
 void store_forget_days(struct store *s);
 
+/* In place of a day: of more than one. */
+#define STORE_DAYS INT64_MIN
+
 /* Rows of row_write, and of the groups that they are of. */
 struct store_rows {
     struct rp_bytes groups, letters;
-    size_t n;      /* letters */
-    bool replayed; /* a replay sent the task of one of them */
-    bool straight; /* none is, and all belong to the claims: worth trying the short way */
+    size_t n;               /* letters */
+    bool replayed;          /* a replay sent the task of one of them */
+    bool straight;          /* none is, and all belong to the claims: worth trying the short way */
+    int64_t day;            /* of all letters, or STORE_DAYS, and */
+    struct rp_bytes counts; /* counts_rows of them: where they are straight */
 };
 
 /* Begins to send rows that store_write may get as `straight`: these, and what is appended to them
  * until then; `claims` are those of all partitions that they may be of. So the server works while
- * the next ones are made. What is called meanwhile beside it takes that back, and store_write then
- * sends all. Where it fails and the connection lives, store_write tells why. */
-RP_NODISCARD int store_send(struct store *s, struct rp_bytes letters,
+ * the next ones are made. What is called meanwhile beside it takes that back, and so does another
+ * `day`; all is then sent by the next call, or by store_write. Where it fails and the connection
+ * lives, store_write tells why. */
+RP_NODISCARD int store_send(struct store *s, int64_t day, struct rp_bytes letters,
                             const struct store_claim *claims, size_t n_claims,
                             struct rp_error *err);
 

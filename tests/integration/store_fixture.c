@@ -13,6 +13,8 @@
 
 struct rp_error err;
 struct groups groups;
+static struct counts counts;
+static bool replayed; /* one of the rows that were added */
 
 const char *store_fixture_dsn(void)
 {
@@ -82,6 +84,7 @@ void claim(struct store *s, struct store_claim *c)
 }
 
 bool straight;
+int64_t written_day = DAY;
 
 /* How many rows of binary COPY these are. */
 static size_t count_rows(struct rp_bytes rows)
@@ -106,10 +109,31 @@ int write_all(struct store *s, const struct copy *rows, struct store_claim *clai
     struct store_rows batch = {.groups = rp_buf_bytes(&groups.rows.buf),
                                .letters = rp_buf_bytes(&rows->buf),
                                .n = count_rows(rp_buf_bytes(&rows->buf)),
-                               .straight = straight};
+                               .replayed = replayed,
+                               .straight = straight && !replayed,
+                               .day = written_day};
+    assert_int_equal(counts_rows(&counts, &batch.counts, &err), 0);
     int failed = store_write(s, &batch, claims, n, added, &err);
     groups_drop(&groups);
+    counts_drop(&counts);
+    replayed = false;
     return failed;
+}
+
+bool add_row(struct copy *c, const struct row_record *record, const struct rp_dead_letter *letter,
+             int64_t dead_at_ms)
+{
+    struct row_facts facts;
+    assert_int_equal(row_write(c, record, letter, dead_at_ms, &groups, &facts, &err), 0);
+    const struct count_of of = {
+        .task_type = letter->has_task ? letter->task.task_type : RP_NULL_BYTES,
+        .category = letter->category,
+        .reason = letter->reason,
+        .fingerprint = facts.fingerprint,
+    };
+    assert_int_equal(counts_add(&counts, &of, dead_at_ms, &err), 0);
+    replayed = replayed || facts.replayed;
+    return facts.altered;
 }
 
 void add_rows(struct copy *c, int32_t partition, int64_t from, int64_t to)
@@ -124,9 +148,8 @@ void add_rows(struct copy *c, int32_t partition, int64_t from, int64_t to)
                                         .raw = rp_str("\x01"),
                                         .decided_at_ms = NOON + offset,
                                         .topic = rp_str("failed-tasks")};
-        struct row_facts facts;
-        assert_int_equal(row_write(c, &record, &letter, NOON + offset, &groups, &facts, &err), 0);
-        assert_false(facts.altered || facts.replayed);
+        assert_false(add_row(c, &record, &letter, NOON + offset));
+        assert_false(replayed);
     }
 }
 

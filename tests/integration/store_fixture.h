@@ -2,6 +2,7 @@
 #ifndef STORE_FIXTURE_H
 #define STORE_FIXTURE_H
 
+#include "counts.h"
 #include "day.h"
 #include "row.h"
 #include "store.h"
@@ -33,8 +34,14 @@ struct store *open_store(const char *owner);
 void claim(struct store *s, struct store_claim *c);
 /* Whether rows are tried straight into the table before they are staged. */
 extern bool straight;
+/* Of all rows, or STORE_DAYS. */
+extern int64_t written_day;
+/* Writes what was added. */
 int write_all(struct store *s, const struct copy *rows, struct store_claim *claims, size_t n,
               int64_t *added);
+/* Adds a row; whether it is altered. */
+bool add_row(struct copy *c, const struct row_record *record, const struct rp_dead_letter *letter,
+             int64_t dead_at_ms);
 /* Rows `from` to `to` of a partition, as they would come from its records. */
 void add_rows(struct copy *c, int32_t partition, int64_t from, int64_t to);
 /* Writes the claim's next rows; how many were added. */

@@ -17,12 +17,10 @@ static void store_one(const struct rp_dead_letter *letter, bool expect_altered)
     struct copy rows = {0};
     struct row_record record = {
         .topic = rp_str(TOPIC), .key = rp_str("key"), .value = rp_str("the record")};
-    struct row_facts facts;
     int64_t added;
     claim(s, &c);
     c.next_offset = 1;
-    assert_int_equal(row_write(&rows, &record, letter, NOON, &groups, &facts, &err), 0);
-    assert_int_equal(facts.altered, expect_altered);
+    assert_int_equal(add_row(&rows, &record, letter, NOON), expect_altered);
     if (write_all(s, &rows, &c, 1, &added) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(added, 1);
@@ -143,7 +141,6 @@ static void each_group_is_there_once(void **state)
     struct store *s = open_store("a");
     struct store_claim c = {.partition = 0};
     struct copy rows = {0};
-    struct row_facts facts;
     int64_t added;
     claim(s, &c);
     for (int round = 0; round < 2; round++) {
@@ -153,7 +150,7 @@ static void each_group_is_there_once(void **state)
             (void)snprintf(message, sizeof message, "read timed out after %d s", i);
             letter.task.error_message = rp_str(message);
             letter.task.task_type = rp_str(i % 2 ? "payment" : "order");
-            assert_int_equal(row_write(&rows, &record, &letter, NOON, &groups, &facts, &err), 0);
+            assert_false(add_row(&rows, &record, &letter, NOON));
         }
         assert_int_equal(groups.n, 2);
         assert_int_equal(write_all(s, &rows, &c, 1, &added), 0);
@@ -168,6 +165,83 @@ static void each_group_is_there_once(void **state)
            "order|java.net.SocketTimeoutException|read timed out after # s|6, "
            "payment|java.net.SocketTimeoutException|read timed out after # s|6");
     expect("SELECT sum(n) FROM dead_letter_count", "12");
+}
+
+#define COUNT_COLUMNS "hour, task_type, reason, category, fingerprint, status"
+
+/* What was counted is what is there. */
+static void expect_counts(void)
+{
+    static const char counted[] =
+        "SELECT " COUNT_COLUMNS ", sum(n), sum(came_back), min(first_at), max(last_at)"
+        " FROM dead_letter_count GROUP BY " COUNT_COLUMNS;
+    static const char there[] =
+        "SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, status,"
+        " count(*), count(came_back_at), min(dead_at), max(dead_at)"
+        " FROM archive GROUP BY 1, 2, 3, 4, 5, 6";
+    char sql[1500];
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT count(*) FROM ((%s EXCEPT ALL %s) UNION ALL (%s EXCEPT ALL %s)) AS d",
+                   counted, there, there, counted);
+    expect(sql, "0");
+}
+
+/* Of two types, categories and groups, and of two hours before and one after `from`. */
+static void add_various(struct copy *rows, struct store_claim *c, int64_t from)
+{
+    char wide[3000];
+    memset(wide, 'w', sizeof wide);
+    struct rp_dead_letter letter = whole_letter();
+    for (int i = 0; i < 24; i++) {
+        struct row_record record = {.topic = rp_str(TOPIC), .offset = c->next_offset++};
+        letter.has_task = i % 5 != 0;
+        letter.reason = i % 2 ? RP_EXHAUSTED : RP_NON_RETRYABLE;
+        letter.task.task_type =
+            i % 3 ? (struct rp_bytes){"a\0\xff\\", 4} : (struct rp_bytes){wide, sizeof wide};
+        letter.category = i % 4 ? rp_str("TIMEOUT") : RP_NULL_BYTES;
+        letter.task.error_message = rp_str(i % 7 ? "one" : "another");
+        (void)add_row(rows, &record, &letter, from + (i - 18) * INT64_C(420001));
+    }
+}
+
+static void rows_of_all_kinds_are_counted(void **state)
+{
+    (void)state;
+    struct store *s = open_store("a");
+    struct store_claim c = {.partition = 0};
+    struct copy rows = {0};
+    int64_t added;
+    claim(s, &c);
+    for (int round = 0; round < 2; round++) {
+        add_various(&rows, &c, NOON);
+        assert_int_equal(write_all(s, &rows, &c, 1, &added), 0);
+        assert_int_equal(added, 24);
+        rows.buf.len = 0;
+    }
+    rp_buf_clear(&rows.buf);
+    store_free(s);
+    expect("SELECT count(*) FROM dead_letter", "48");
+    expect_counts();
+}
+
+static void rows_of_several_days_are_counted(void **state)
+{
+    (void)state;
+    struct store *s = open_store("a");
+    struct store_claim c = {.partition = 0};
+    struct copy rows = {0};
+    int64_t added;
+    assert_int_equal(store_add_day(s, DAY - 1, &err), 0);
+    claim(s, &c);
+    add_various(&rows, &c, DAY * DAY_MS);
+    written_day = STORE_DAYS;
+    assert_int_equal(write_all(s, &rows, &c, 1, &added), 0);
+    written_day = DAY;
+    assert_int_equal(added, 24);
+    rp_buf_clear(&rows.buf);
+    store_free(s);
+    expect("SELECT count(DISTINCT dead_at::date) FROM dead_letter", "2");
+    expect_counts();
 }
 
 /* A job of tasks t-1 and t-2, whose dead letters came from offsets 0 and 1. */
@@ -194,23 +268,16 @@ static void write_letters(struct store *s, struct store_claim *c, size_t n, cons
     const struct rp_header own[] = {{rp_str("reprise-task-id"), rp_str(task_id)},
                                     {rp_str("reprise-replay-id"), rp_str(job)}};
     struct copy rows = {0};
-    struct row_facts facts;
     int64_t added;
     letter.task.task_id = rp_str(task_id);
     letter.task.headers = own;
     letter.task.n_headers = job == NULL ? 0 : 2;
     for (size_t i = 0; i < n; i++) {
         record.offset = c->next_offset++;
-        assert_int_equal(row_write(&rows, &record, &letter, NOON, &groups, &facts, &err), 0);
+        (void)add_row(&rows, &record, &letter, NOON);
     }
-    struct store_rows batch = {.groups = rp_buf_bytes(&groups.rows.buf),
-                               .letters = rp_buf_bytes(&rows.buf),
-                               .n = n,
-                               .replayed = facts.replayed,
-                               .straight = straight && !facts.replayed};
-    if (store_write(s, &batch, c, 1, &added, &err) != 0)
+    if (write_all(s, &rows, c, 1, &added) != 0)
         fail_msg("%s", err.text);
-    groups_drop(&groups);
     rp_buf_clear(&rows.buf);
 }
 
@@ -277,6 +344,8 @@ int main(void)
         FRESH(a_dead_letter_without_a_task_has_its_raw_bytes),
         FRESH(what_postgresql_cannot_hold_is_stored_all_the_same),
         FRESH(each_group_is_there_once),
+        FRESH(rows_of_all_kinds_are_counted),
+        FRESH(rows_of_several_days_are_counted),
         FRESH(a_task_that_dies_again_is_linked_to_the_one_that_was_replayed),
         FRESH(a_task_that_was_replayed_often_is_looked_for_once),
     };

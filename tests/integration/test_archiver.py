@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 import contract
-from archive_db import run_unit_tests
+from archive_db import ArchiveDb, run_unit_tests
 from cluster import library_of_faketime
 from crash_points import all_points
 from pipeline import BUILD, now_ms, wait_for
@@ -124,6 +124,7 @@ class Archive:
         assert self.query(f"select count(*), {distinct} from dead_letter") == [
             (self.sent, self.sent)
         ]
+        ArchiveDb.of(self.pipeline.dsn).assert_counted()
 
 
 @pytest.fixture
@@ -134,6 +135,19 @@ def archive(new_pipeline):
 @pytest.mark.parametrize("test", ["store_test", "store_rows_test"])
 def test_the_store(postgres, test):
     run_unit_tests(test, postgres)
+
+
+@pytest.mark.parametrize("run", [1, 300, 2000])
+def test_letters_of_several_days_are_counted(new_pipeline, run):
+    """So many of one day, then so many of the next: a batch may be of one day or of more, and may turn out
+    to be when some of it was sent."""
+    archive = Archive(new_pipeline, "days", archiver={"batch": 1000})
+    for i in range(6000):
+        days_ago = i // run % 3
+        archive.send(contract.write_dead_letter(letter(i, decided_at=now_ms() - days_ago * 86_400_000)))
+    archive.pipeline.start("archiver")
+    archive.wait_for_all()
+    assert len(archive.query("select distinct dead_at::date from dead_letter")) >= 3
 
 
 def test_a_dead_letter_comes_back_whole(archive):
@@ -234,7 +248,7 @@ SLOW_COMMIT = """
 COMMITS = "pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
 IS_SENT = (
     "pg_stat_activity where datname = current_database() and wait_event = 'ClientRead'"
-    " and query like '%COPY dead_letter (%' and state = 'active'"
+    " and query like '%COPY dead_letter_20%' and state = 'active'"
 )
 
 
