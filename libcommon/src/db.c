@@ -260,6 +260,12 @@ int rp_db_copy_send(struct rp_db *db, struct rp_bytes rows, struct rp_error *err
     return 0;
 }
 
+/* The server may be waiting for us to read, too. What fails here fails the next call. */
+bool rp_db_copy_push(struct rp_db *db)
+{
+    return db->alive && PQconsumeInput(db->conn) == 1 && PQflush(db->conn) == 1;
+}
+
 int rp_db_copy_next(struct rp_db *db, struct rp_error *err)
 {
     int64_t until = rp_mono_ms() + db->timeout_ms;

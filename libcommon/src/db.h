@@ -65,10 +65,13 @@ RP_NODISCARD int rp_db_script(struct rp_db *db, const char *sql, struct rp_error
  * _begin waits for the first of them to ask for rows, _next ends one and waits for the next, and
  * _end ends the last and gives the result of the last statement, as rp_db_query does. Once that has
  * been sent the server needs nothing more from us to finish: a client that stalls or dies then
- * holds no locks. _send does not wait for the server to read. Until the end, a failure or _cancel,
- * which takes all back, the connection is for nothing else. */
+ * holds no locks. _send does not wait for the server to read: what it does not take yet is kept,
+ * and goes out with the next call; _push gives it what it takes by now, and says whether there is
+ * more. Until the end, a failure or _cancel, which takes all back, the connection is for nothing
+ * else. */
 RP_NODISCARD int rp_db_copy_begin(struct rp_db *db, const char *sql, struct rp_error *err);
 RP_NODISCARD int rp_db_copy_send(struct rp_db *db, struct rp_bytes rows, struct rp_error *err);
+bool rp_db_copy_push(struct rp_db *db);
 RP_NODISCARD int rp_db_copy_next(struct rp_db *db, struct rp_error *err);
 RP_NODISCARD int rp_db_copy_end(struct rp_db *db, PGresult **out, struct rp_error *err);
 void rp_db_copy_cancel(struct rp_db *db);

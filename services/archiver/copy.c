@@ -12,10 +12,18 @@ static const char trailer[] = "\377\377";
 const struct rp_bytes copy_header = {header, 19};
 const struct rp_bytes copy_trailer = {trailer, 2};
 
+/* Some 80 times a row, so it looks itself whether there is room. */
 static void put(struct copy *c, const void *data, size_t n)
 {
-    if (!c->failed && rp_buf_append(&c->buf, data, n, NULL) != 0)
+    struct rp_buf *b = &c->buf;
+    if (c->failed || n == 0)
+        return;
+    if (n > b->cap - b->len && rp_buf_reserve(b, n, NULL) != 0) {
         c->failed = true;
+        return;
+    }
+    memcpy(b->data + b->len, data, n);
+    b->len += n;
 }
 
 static void put_int32(struct copy *c, int32_t n)

@@ -13,11 +13,22 @@ static size_t character(const uint8_t *p, size_t n)
     return len > 0 && code != 0 ? len : 0;
 }
 
+#define BYTES(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Whether eight bytes are all ASCII, and none of them NUL. */
+static bool is_ascii(const uint8_t *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return (((word - BYTES(1)) | word) & BYTES(0x80)) == 0;
+}
+
 static bool is_text(struct rp_bytes text)
 {
     const uint8_t *p = text.data;
     for (size_t at = 0, len; at < text.len; at += len) {
-        len = character(p + at, text.len - at);
+        bool plain = text.len - at >= 8 && is_ascii(p + at);
+        len = plain ? 8 : character(p + at, text.len - at);
         if (len == 0)
             return false;
     }

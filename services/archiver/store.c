@@ -33,7 +33,7 @@ struct store {
     bool sending;        /* a COPY of letters is under way */
     int64_t sending_day; /* their day, or STORE_DAYS */
     size_t sent;         /* of its rows, in bytes */
-    int64_t ahead_ms;    /* of the database's clock, of rp_mono_ms */
+    int64_t ahead_ms;    /* of the database's clock, of rp_mono_tick_ms */
     int64_t ask_mono_ms; /* for it again, from then on */
     struct rp_buf sql;
     struct copy claims;
@@ -173,7 +173,7 @@ int store_connect(struct store *s, struct rp_error *err)
 
 int store_now_ms(struct store *s, int64_t *out, struct rp_error *err)
 {
-    int64_t mono_ms = rp_mono_ms();
+    int64_t mono_ms = rp_mono_tick_ms();
     if (mono_ms >= s->ask_mono_ms && !s->sending) {
         if (rp_db_wall_ms(s->db, &s->ahead_ms, err) != 0)
             return -1;
@@ -443,6 +443,11 @@ int store_send(struct store *s, int64_t day, struct rp_bytes letters,
     s->sending = rp_db_copy_send(s->db, more, err) == 0;
     s->sent = letters.len;
     return s->sending ? 0 : -1;
+}
+
+bool store_push(struct store *s)
+{
+    return s->sending && rp_db_copy_push(s->db);
 }
 
 static int write_straight(struct store *s, const struct store_rows *rows,

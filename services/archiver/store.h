@@ -72,6 +72,10 @@ RP_NODISCARD int store_send(struct store *s, int64_t day, struct rp_bytes letter
                             const struct store_claim *claims, size_t n_claims,
                             struct rp_error *err);
 
+/* Gives the server more of what store_send was given, as far as it takes it now; whether there is
+ * more. */
+bool store_push(struct store *s);
+
 /* Takes back what store_send sent. */
 void store_recall(struct store *s);
 

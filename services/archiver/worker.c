@@ -31,6 +31,8 @@
 /* How long PostgreSQL has the beginning of a batch at most, however long the batch may linger: who
  * drops a day waits for it, and gives up after 2 s. */
 #define SENT_MS INT64_C(500)
+/* Meanwhile PostgreSQL reads less than what the socket holds. */
+#define PUSH_MS 1
 
 /* A batch and the connection that it goes by. */
 struct lane {
@@ -186,13 +188,23 @@ static void tell_lag(struct worker *w, struct part *part)
         rp_series_set(part->lag, high > done ? (double)(high - done) : 0);
 }
 
+/* Waits for the writer, as long as PostgreSQL may have the beginning of the next batch: of that it
+ * gets the rest meanwhile, and so both of its processes work. */
+static bool wait_for_writer(struct worker *w)
+{
+    while (store_push(w->filling->store) && rp_mono_ms() < w->recall_mono_ms)
+        if (writer_wait(w->writer, rp_mono_ms() + PUSH_MS))
+            return true;
+    return writer_wait(w->writer, w->recall_mono_ms);
+}
+
 /* Ends what the writer has: it is committed, or the database has failed. */
 static void settle(struct worker *w)
 {
     struct rp_error err;
     if (!writer_busy(w->writer))
         return;
-    if (!writer_wait(w->writer, w->recall_mono_ms))
+    if (!wait_for_writer(w))
         batch_recall(w->filling->batch, w->filling->store);
     if (writer_take(w->writer, &w->parts, &err) != 0) {
         database_failed(w, &err);
@@ -297,7 +309,7 @@ static void send_batch(struct worker *w)
     struct rp_error err;
     struct batch *b = w->filling->batch;
     bool sent = batch_sent(b);
-    int64_t latest = rp_mono_ms() + SENT_MS;
+    int64_t latest = rp_mono_tick_ms() + SENT_MS;
     /* It would be taken back and sent twice, and what is sent in vain makes the writer slower. */
     if (w->slow && writer_busy(w->writer))
         return;
@@ -406,7 +418,7 @@ static int poll_timeout(const struct worker *w)
     int64_t most = writer_busy(w->writer)       ? BUSY_POLL_MS
                    : !parts_all_live(&w->parts) ? SEEK_AGAIN_MS
                                                 : IDLE_POLL_MS;
-    int64_t left = w->due_mono_ms - rp_mono_ms();
+    int64_t left = w->due_mono_ms - rp_mono_tick_ms();
     if (batch_rows(w->filling->batch) == 0 || left > most)
         return (int)most;
     return left < 0 ? 0 : (int)left;
@@ -415,7 +427,7 @@ static int poll_timeout(const struct worker *w)
 static bool batch_is_due(const struct worker *w)
 {
     const struct batch *b = w->filling->batch;
-    return batch_full(b) || (batch_rows(b) > 0 && rp_mono_ms() >= w->due_mono_ms);
+    return batch_full(b) || (batch_rows(b) > 0 && rp_mono_tick_ms() >= w->due_mono_ms);
 }
 
 /* All that was fetched has been taken up. */

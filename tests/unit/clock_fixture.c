@@ -10,6 +10,7 @@ static int64_t call_from_mono_ms;
 static void (*called)(void);
 
 int64_t __wrap_rp_mono_ms(void);
+int64_t __wrap_rp_mono_tick_ms(void);
 int __wrap_usleep(useconds_t us);
 int __wrap_nanosleep(const struct timespec *wish, struct timespec *left);
 
@@ -20,6 +21,11 @@ void clock_call(int64_t from_mono_ms, void (*call)(void))
 }
 
 int64_t __wrap_rp_mono_ms(void)
+{
+    return now_mono_ms;
+}
+
+int64_t __wrap_rp_mono_tick_ms(void)
 {
     return now_mono_ms;
 }

@@ -38,6 +38,22 @@ static void what_postgresql_refuses_does_not_fit(void **state)
     assert_false(pgtext_fits(BYTES("abc"), 2));
 }
 
+/* Eight bytes are looked at together. */
+static void what_is_refused_is_found_wherever_it_stands(void **state)
+{
+    (void)state;
+    for (size_t at = 0; at < 20; at++)
+        for (int byte = 0; byte < 256; byte++) {
+            char text[20];
+            memset(text, 'a', sizeof text);
+            text[at] = (char)byte;
+            assert_int_equal(pgtext_fits((struct rp_bytes){text, sizeof text}, sizeof text),
+                             byte > 0 && byte < 0x80);
+        }
+    char text[20] = "aaaaaaaaaaaaaaaaaa\xc3\xa9"; /* without an end */
+    assert_true(pgtext_fits((struct rp_bytes){text, sizeof text}, sizeof text));
+}
+
 static void bytes_that_are_no_text_are_written_in_hex(void **state)
 {
     (void)state;
@@ -68,6 +84,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_stored_as_it_is),
         cmocka_unit_test(what_postgresql_refuses_does_not_fit),
+        cmocka_unit_test(what_is_refused_is_found_wherever_it_stands),
         cmocka_unit_test(bytes_that_are_no_text_are_written_in_hex),
         cmocka_unit_test(a_backslash_is_doubled_where_something_is_escaped),
         cmocka_unit_test(long_text_is_cut_and_keeps_its_backslashes),
