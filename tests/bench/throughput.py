@@ -62,12 +62,17 @@ def raw_rate(stage, backlog, workers, headers, partitions, value=100_000_000):
 
 
 def add_rates(figures, label, what, ours, raw, goal):
+    """Nowhere, without figures: a round that only warms up."""
+    if figures is None:
+        return
     figures.add(f"{label}: throughput", f"{what}s/s", ours[0], raw[0], goal, "higher")
     figures.add(f"{label}: processor", f"us/{what}", ours[1], raw[1])
     figures.add(f"{label}: the broker's processor", f"us/{what}", ours[2], raw[2])
 
 
 def router(stage, figures, options):
+    if options.unsettled:
+        router_round(stage, None, options.count, 0, "")
     for size in options.sizes:
         for workers in sorted({1, CORES}):
             label = f"router, {size} B, {workers} worker{'s' if workers > 1 else ''}"
@@ -91,6 +96,8 @@ def router_round(stage, figures, count, number, label, size=200, workers=1, part
 
 
 def delayer(stage, figures, options):
+    if options.unsettled:
+        delayer_round(stage, None, options.count, 0, "")
     for size in options.sizes:
         label = f"delayer, {size} B, a backlog that is due"
         for number in range(options.rounds):
