@@ -316,9 +316,8 @@ static int write_rows(struct batch *b, struct rp_bytes rows, size_t first, size_
         return 0;
     for (size_t i = first; i < first + n; i++)
         batch.replayed = batch.replayed || b->entries[i].facts.replayed;
-    batch.straight = all && n == b->n && !batch.replayed;
-    if (batch.straight && counts_rows(&b->counts, &batch.counts, err) != 0)
-        return -1;
+    batch.straight =
+        all && n == b->n && !batch.replayed && counts_rows(&b->counts, &batch.counts, err) == 0;
     if (store_write(store, &batch, b->claims, n_claims, &added, err) != 0)
         return -1;
     rp_series_observe(b->options.metrics->batch_seconds, (double)(rp_mono_us() - began_us) / 1e6);

@@ -2,6 +2,7 @@
 #include "counts.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
 #include "array.h"

@@ -24,14 +24,20 @@
 
 #define MAX_DAYS 64
 
+struct day {
+    int64_t day;
+    bool by_name; /* letters may go into its partition by its own name */
+};
+
 struct store {
     const char *dsn, *topic, *owner;
     struct rp_db *db;
-    char *quoted;           /* the topic, as SQL; while connected */
-    int64_t days[MAX_DAYS]; /* there are partitions for them */
+    char *quoted;              /* the topic, as SQL; while connected */
+    struct day days[MAX_DAYS]; /* there are partitions for them */
     size_t n_days;
     bool sending;        /* a COPY of letters is under way */
     int64_t sending_day; /* their day, or STORE_DAYS */
+    bool by_name;        /* it is into that day's partition */
     size_t sent;         /* of its rows, in bytes */
     int64_t ahead_ms;    /* of the database's clock, of rp_mono_tick_ms */
     int64_t ask_mono_ms; /* for it again, from then on */
@@ -248,23 +254,58 @@ void store_forget_days(struct store *s)
     s->n_days = 0;
 }
 
+static const struct day *find_day(const struct store *s, int64_t day)
+{
+    for (size_t i = 0; i < s->n_days; i++)
+        if (s->days[i].day == day)
+            return &s->days[i];
+    return NULL;
+}
+
+#define PARTITION_SIZE 40
+static void partition_name(int64_t day, char out[PARTITION_SIZE])
+{
+    char text[DAY_TEXT_SIZE];
+    day_text(day, text);
+    (void)snprintf(out, PARTITION_SIZE, "dead_letter_%.4s%.2s%.2s", text, text + 5, text + 8);
+}
+
+/* 1 where rows that go into the partition by its name are in the archive, and as they were sent: no
+ * operator is detaching it, we may, and no trigger of his alters rows, or leaves some out. */
+#define COUNT_BY_NAME(name)                                                                        \
+    "SELECT count(*) FROM pg_inherits WHERE inhrelid = to_regclass(" name ")"                      \
+    " AND inhparent = to_regclass('dead_letter') AND NOT inhdetachpending"                         \
+    " AND has_table_privilege(inhrelid, 'INSERT') AND NOT EXISTS (SELECT FROM pg_trigger"          \
+    "  WHERE tgrelid = inhrelid AND tgtype & 7 = 7)" /* before, insert, for each row */
+
+static int look_at_day(struct store *s, int64_t day, struct rp_error *err)
+{
+    char name[PARTITION_SIZE];
+    const char *values[] = {name};
+    PGresult *result;
+    partition_name(day, name);
+    if (rp_db_query(s->db, COUNT_BY_NAME("$1"), 1, values, &result, err) != 0)
+        return -1;
+    if (s->n_days == MAX_DAYS)
+        store_forget_days(s);
+    s->days[s->n_days++] = (struct day){day, strcmp(PQgetvalue(result, 0, 0), "1") == 0};
+    PQclear(result);
+    return 0;
+}
+
 int store_add_day(struct store *s, int64_t day, struct rp_error *err)
 {
     char text[DAY_TEXT_SIZE];
     const char *values[] = {text};
-    for (size_t i = 0; i < s->n_days; i++)
-        if (s->days[i] == day)
-            return 0;
+    if (find_day(s, day) != NULL)
+        return 0;
     store_recall(s);
     day_text(day, text);
     RP_CRASH_POINT(day_before);
     if (rp_db_query(s->db, "SELECT dead_letter_add_day($1)", 1, values, NULL, err) != 0)
         return rp_fail_in(err, "cannot make the partition of %s", text);
     RP_CRASH_POINT(day_after);
-    if (s->n_days == MAX_DAYS)
-        store_forget_days(s);
-    s->days[s->n_days++] = day;
-    return 0;
+    return look_at_day(s, day, err);
 }
 
 /* Those of the claims whose epoch is still the one we know move on. Their rows of archive_offset
@@ -296,26 +337,24 @@ static int say_claims(struct store *s, const struct store_claim *claims, size_t 
     return say(s, err, ") AS n (partition, epoch)");
 }
 
-/* The table that the letters of a day go into. By its own name the trigger of dead_letter passes
- * it by, which has PostgreSQL keep a copy of each row until all have come; so they are counted by
- * us. Who drops a day, or counts it anew, waits for those who write to dead_letter. */
-static int say_table(struct store *s, int64_t day, struct rp_error *err)
+/* The table that the letters go into. By the name of their day's partition they pass the trigger of
+ * dead_letter by, for which PostgreSQL keeps a copy of each row until all have come; so they are
+ * counted by us. Who drops a day, or counts it anew, waits for those who write to dead_letter. */
+static int say_table(struct store *s, struct rp_error *err)
 {
-    char text[DAY_TEXT_SIZE], name[40];
-    if (day == STORE_DAYS)
+    char name[PARTITION_SIZE];
+    if (!s->by_name)
         return say(s, err, "COPY dead_letter (");
-    day_text(day, text);
-    (void)snprintf(name, sizeof name, "dead_letter_%.4s%.2s%.2s", text, text + 5, text + 8);
+    partition_name(s->sending_day, name);
     return say(s, err,
                "LOCK TABLE ONLY dead_letter IN ROW EXCLUSIVE MODE;"
-               "SELECT pg_temp.fence(count(*), 1) FROM pg_inherits WHERE inhrelid = '%s'::regclass"
-               " AND inhparent = 'dead_letter'::regclass; COPY %s (",
+               "SELECT pg_temp.fence(n, 1) FROM (" COUNT_BY_NAME("'%s'") ") AS c (n); COPY %s (",
                name, name);
 }
 
 /* Straight to where they stay: for new rows that are all ours, or the server refuses them all. An
  * owner that was a zombie for a while is refused before it has rows there. */
-static int say_straight(struct store *s, int64_t day, const struct store_claim *claims, size_t n,
+static int say_straight(struct store *s, const struct store_claim *claims, size_t n,
                         struct rp_error *err)
 {
     s->sql.len = 0;
@@ -327,7 +366,7 @@ static int say_straight(struct store *s, int64_t day, const struct store_claim *
         say_claims(s, claims, n, err) != 0 ||
         say(s, err, " ON o.partition = n.partition WHERE o.topic = %s AND o.epoch = n.epoch;",
             s->quoted) != 0 ||
-        say_table(s, day, err) != 0 || say_columns(s, err) != 0 ||
+        say_table(s, err) != 0 || say_columns(s, err) != 0 ||
         say(s, err,
             ") FROM STDIN (FORMAT binary);"
             "COPY dead_letter_count (%s) FROM STDIN (FORMAT binary);" COPY_REST ADD_GROUPS ";"
@@ -413,6 +452,7 @@ static int finish(struct store *s, struct rp_bytes groups, const struct store_cl
                   size_t n, PGresult **out, struct rp_error *err)
 {
     s->claims.buf.len = 0;
+    s->claims.failed = false;
     for (size_t i = 0; i < n; i++) {
         copy_row(&s->claims, 3);
         copy_int32(&s->claims, claims[i].partition);
@@ -436,7 +476,8 @@ int store_send(struct store *s, int64_t day, struct rp_bytes letters,
     if (!s->sending) {
         s->sent = 0;
         s->sending_day = day;
-        if (begin(s, say_straight(s, day, claims, n_claims, err), err) != 0)
+        s->by_name = find_day(s, day) != NULL && find_day(s, day)->by_name;
+        if (begin(s, say_straight(s, claims, n_claims, err), err) != 0)
             return -1;
     }
     const struct rp_bytes more = {letters.data + s->sent, letters.len - s->sent};
@@ -454,12 +495,11 @@ static int write_straight(struct store *s, const struct store_rows *rows,
                           const struct store_claim *claims, size_t n_claims, struct rp_error *err)
 {
     PGresult *result;
-    /* What is of several days goes by dead_letter, whose trigger counts it. */
-    struct rp_bytes counts = rows->day == STORE_DAYS ? RP_NULL_BYTES : rows->counts;
     if (store_send(s, rows->day, rows->letters, claims, n_claims, err) != 0)
         return -1;
     s->sending = false;
-    if (send_next(s, counts, err) != 0 ||
+    /* What goes by dead_letter is counted by its trigger. */
+    if (send_next(s, s->by_name ? rows->counts : RP_NULL_BYTES, err) != 0 ||
         finish(s, rows->groups, claims, n_claims, &result, err) != 0)
         return -1;
     PQclear(result);
@@ -489,6 +529,7 @@ int store_write(struct store *s, const struct store_rows *rows, struct store_cla
             return 0;
         if (!store_connected(s))
             return -1;
+        store_forget_days(s); /* a partition may not be what it was */
     }
     store_recall(s);
     return write_staged(s, rows, claims, n_claims, out_added, err);

@@ -420,6 +420,71 @@ static void a_detached_day_gets_no_rows(void **state)
     expect("SELECT count(*) FROM dead_letter_count", "0");
 }
 
+/* That lasts for as long as somebody reads, and longer where the operator gives up: until then it
+ * is still listed as a partition. */
+static void a_day_that_is_being_detached_gets_no_rows(void **state)
+{
+    (void)state;
+    struct store *s = open_store("a");
+    struct store_claim c = {.partition = 0};
+    struct rp_db *reader = store_fixture_db(), *operator= store_fixture_db();
+    struct copy rows = {0};
+    int64_t added;
+    claim(s, &c);
+    assert_int_equal(rp_db_script(reader, "BEGIN; SELECT FROM dead_letter", &err), 0);
+    assert_int_equal(rp_db_script(operator, "SET lock_timeout = 200", &err), 0);
+    assert_int_equal(rp_db_script(operator,
+                                  "ALTER TABLE dead_letter DETACH PARTITION dead_letter_20261121"
+                                  " CONCURRENTLY",
+                                  &err),
+                     -1);
+    assert_int_equal(rp_db_script(reader, "COMMIT", &err), 0);
+    answers(reader,
+            "SELECT inhdetachpending FROM pg_inherits"
+            " WHERE inhrelid = 'dead_letter_20261121'::regclass",
+            "t");
+    add_rows(&rows, 0, 0, 3);
+    c.next_offset = 3;
+    assert_int_equal(write_all(s, &rows, &c, 1, &added), -1);
+    rp_buf_clear(&rows.buf);
+    rp_db_close(reader);
+    rp_db_close(operator);
+    store_free(s);
+    expect("SELECT count(*) FROM dead_letter_20261121", "0");
+    expect("SELECT count(*) FROM dead_letter_count", "0");
+    expect("SELECT next_offset FROM archive_offset", "0");
+}
+
+/* One that came before the first row of the day, and one that comes later. */
+static void what_a_trigger_leaves_out_is_not_counted(void **state)
+{
+    static const char trigger[] =
+        "CREATE FUNCTION half() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RETURN CASE WHEN NEW.record_offset % 2 = 0 THEN NEW END; END $$;"
+        "CREATE TRIGGER half BEFORE INSERT ON dead_letter FOR EACH ROW EXECUTE FUNCTION half()";
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        assert_int_equal(migrated_database(NULL), 0);
+        struct store *s = open_store("a");
+        struct store_claim c = {.partition = 0};
+        claim(s, &c);
+        if (early == 0)
+            (void)write_rows(s, &c, 6);
+        struct rp_db *db = store_fixture_db();
+        assert_int_equal(rp_db_script(db, trigger, &err), 0);
+        rp_db_close(db);
+        if (early == 1)
+            store_forget_days(s);
+        for (int64_t to = 12; to <= 18; to += 6) {
+            assert_int_equal(store_add_day(s, DAY, &err), 0);
+            (void)write_rows(s, &c, to);
+        }
+        store_free(s);
+        expect("SELECT count(*) FROM dead_letter", early == 0 ? "12" : "9");
+        expect("SELECT sum(n) FROM dead_letter_count", early == 0 ? "12" : "9");
+    }
+}
+
 static void rows_of_another_day_take_back_what_was_sent(void **state)
 {
     (void)state;
@@ -481,6 +546,8 @@ int main(void)
         FRESH(refused_data_is_poison_and_leaves_no_trace),
         FRESH(a_row_without_a_partition_is_poison_and_says_so),
         FRESH(a_detached_day_gets_no_rows),
+        FRESH(a_day_that_is_being_detached_gets_no_rows),
+        FRESH(what_a_trigger_leaves_out_is_not_counted),
         FRESH(rows_of_another_day_take_back_what_was_sent),
         FRESH(dropping_a_day_is_in_the_audit),
     };

@@ -50,8 +50,7 @@ static void what_is_refused_is_found_wherever_it_stands(void **state)
             assert_int_equal(pgtext_fits((struct rp_bytes){text, sizeof text}, sizeof text),
                              byte > 0 && byte < 0x80);
         }
-    char text[20] = "aaaaaaaaaaaaaaaaaa\xc3\xa9"; /* without an end */
-    assert_true(pgtext_fits((struct rp_bytes){text, sizeof text}, sizeof text));
+    assert_true(pgtext_fits(BYTES("aaaaaaaaaaaaaaaaaa\xc3\xa9"), 20));
 }
 
 static void bytes_that_are_no_text_are_written_in_hex(void **state)
