@@ -29,7 +29,7 @@ def rows_a_second(db, table):
 def archiver(stage, figures, options):
     label = f"archiver, dead letters of {options.sizes[-1]} B: throughput"
     copied = []  # in the first round, in which ours goes first
-    for number in range(options.rounds):
+    for number in range(options.unsettled + options.rounds):
         with stage.pipeline("archiver", 4) as pipeline:
 
             def raw(connections):
@@ -39,6 +39,8 @@ def archiver(stage, figures, options):
             ours, one, two = in_turn(
                 number, lambda: our_rows(stage, pipeline, options), lambda: raw(1), lambda: raw(2)
             )
+        if number < options.unsettled:
+            continue
         figures.add(f"{label} beside two connections", "rows/s", ours, two, 0.8, "higher")
         figures.add(f"{label} beside one connection", "rows/s", ours, one)
 
@@ -129,7 +131,7 @@ def fill_archive(pipeline, count, size, target):
 
 def replay(stage, figures, options):
     label = "replay, 1 KiB"
-    for number in range(-options.unsettled, options.rounds):
+    for number in range(options.unsettled + options.rounds):
         with stage.pipeline("replay", 4) as pipeline:
             target = pipeline.create_target("t", partitions=4, message_timestamp_type="LogAppendTime")
             fill_archive(pipeline, options.count, 1024, target)
@@ -138,7 +140,7 @@ def replay(stage, figures, options):
                 lambda: our_replay(stage, pipeline, target, options.count),
                 lambda: raw_replay(stage, pipeline, options.count),
             )
-        if number < 0:
+        if number < options.unsettled:
             continue
         figures.add(f"{label}: sending alone", "rows/s", ours[0], raw, 0.8, "higher")
         figures.add(f"{label}: the whole command, planned, sent and marked", "rows/s", ours[2], None, 20_000,
