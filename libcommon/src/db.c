@@ -13,11 +13,15 @@
 
 /* How much longer what is under way may take once all is to stop. */
 #define STOP_MS 5000
+/* How often one who waits looks whether he is still to. */
+#define LOOK_MS       1000
+#define LOOK_OFTEN_MS 200
 
 struct rp_db {
     PGconn *conn;
     int64_t timeout_ms;
     const atomic_bool *stop; /* may be NULL */
+    bool (*given_up)(void);  /* may be NULL */
     bool alive;
     char sqlstate[6];
 };
@@ -54,16 +58,29 @@ static int refused(struct rp_db *db, const PGresult *result, struct rp_error *er
                    "PostgreSQL: %s (%s)", text == NULL ? "unknown error" : text, state);
 }
 
+/* Where that cannot be told the server, it is told again at the next look. */
+static void cancel(struct rp_db *db)
+{
+    char text[256];
+    PGcancel *request = PQgetCancel(db->conn);
+    if (request != NULL)
+        (void)PQcancel(request, text, sizeof text);
+    PQfreeCancel(request);
+}
+
 static int wait_for(struct rp_db *db, short events, int64_t until_mono_ms, struct rp_error *err)
 {
+    int64_t look_ms = db->given_up == NULL ? LOOK_MS : LOOK_OFTEN_MS;
     for (;;) {
         int64_t left = until_mono_ms - rp_mono_ms();
         if (left > STOP_MS && db->stop != NULL && atomic_load(db->stop))
             until_mono_ms -= left - STOP_MS;
         if (left <= 0)
             return lost(db, "no answer in time", err);
+        if (db->given_up != NULL && db->given_up())
+            cancel(db);
         struct pollfd p = {.fd = PQsocket(db->conn), .events = events};
-        int n = poll(&p, 1, (int)(left < 1000 ? left : 1000));
+        int n = poll(&p, 1, (int)(left < look_ms ? left : look_ms));
         if (n > 0)
             return 0;
         if (n < 0 && errno != EINTR)
@@ -373,6 +390,16 @@ void rp_db_close(struct rp_db *db)
 void rp_db_heed(struct rp_db *db, const atomic_bool *stop)
 {
     db->stop = stop;
+}
+
+void rp_db_give_up_when(struct rp_db *db, bool (*given_up)(void))
+{
+    db->given_up = given_up;
+}
+
+bool rp_db_gave_up(const struct rp_db *db)
+{
+    return db->given_up != NULL && db->given_up() && strcmp(db->sqlstate, "57014") == 0;
 }
 
 bool rp_db_alive(const struct rp_db *db)

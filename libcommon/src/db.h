@@ -27,6 +27,12 @@ RP_NODISCARD int rp_db_set_timeout(struct rp_db *db, int64_t timeout_ms, struct 
 /* Once `*stop` is set, a call waits for 5 s at most, and then the connection is lost. */
 void rp_db_heed(struct rp_db *db, const atomic_bool *stop);
 
+/* Once `given_up()` is true, a call that waits has the server cancel what it does, and fails; the
+ * connection lives. NULL, as it begins: no call does. */
+void rp_db_give_up_when(struct rp_db *db, bool (*given_up)(void));
+/* Whether the last call failed for that. */
+bool rp_db_gave_up(const struct rp_db *db);
+
 /* False once the connection is lost: only rp_db_close is left to do. */
 bool rp_db_alive(const struct rp_db *db);
 /* The SQLSTATE of the last call; "" where it did not fail or where the server did not say. */

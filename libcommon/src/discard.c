@@ -147,7 +147,13 @@ int rp_discard_run(struct rp_db *db, const struct rp_discard *p, struct rp_disca
                                    .reason = p->reason,
                                    .filter = p->filter_text};
     *out = (struct rp_discard_progress){0};
-    if (list(&r, err) != 0 || rp_query_check_shown(r.listed, p->shown, err) != 0 ||
+    rp_db_give_up_when(db, p->given_up);
+    int failed = list(&r, err);
+    bool stopped = failed != 0 && rp_db_gave_up(db);
+    rp_db_give_up_when(db, NULL);
+    if (stopped)
+        return 0;
+    if (failed != 0 || rp_query_check_shown(r.listed, p->shown, err) != 0 ||
         rp_audit_begin(db, &audit, &r.audit, err) != 0)
         return -1;
     while (go_on(&r)) {

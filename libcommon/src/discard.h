@@ -24,6 +24,7 @@ struct rp_discard {
     /* Called before the first and after each batch. False: no more. May be NULL. */
     bool (*go_on)(void *opaque, const struct rp_discard_progress *progress);
     void *opaque;
+    bool (*given_up)(void); /* while they are listed (db.h): then nothing is done. May be NULL */
 };
 
 /* `*out` is what was done, also on failure. */

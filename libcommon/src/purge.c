@@ -322,7 +322,12 @@ int rp_purge_run(struct rp_db *db, const struct rp_purge *p, struct rp_purge_pro
 {
     struct run r = {.db = db, .p = p, .progress = out};
     *out = (struct rp_purge_progress){0};
+    rp_db_give_up_when(db, p->given_up);
     int failed = list(&r, err);
+    bool stopped = failed != 0 && rp_db_gave_up(db);
+    rp_db_give_up_when(db, NULL);
+    if (stopped)
+        return end(&r, 0);
     if (failed == 0)
         failed = rp_query_check_shown(out->matched, p->shown, err);
     if (failed == 0)

@@ -22,7 +22,8 @@ static int change(struct dlq *d, const struct dlq_act *a, bool undo)
                                        .shown = consent_shown(d->args, a->count),
                                        .undo = undo,
                                        .go_on = show_progress,
-                                       .opaque = &shown};
+                                       .opaque = &shown,
+                                       .given_up = progress_stopped};
     progress_begin(&shown, undo ? "restored" : "discarded", a->count);
     int failed = rp_discard_run(d->db, &discard, &progress, &err);
     progress_end(&shown);

@@ -32,7 +32,8 @@ static int delete_them(struct dlq *d, const struct dlq_act *a)
                                    .shown = consent_shown(d->args, a->count),
                                    .export_path = cli_value(d->args, "export"),
                                    .go_on = show_progress,
-                                   .opaque = &shown};
+                                   .opaque = &shown,
+                                   .given_up = progress_stopped};
     dlq_add_filter(d, &where);
     rp_query_add(&where, " AND d.archived_at <= ");
     rp_query_param(&where, a->now);

@@ -194,6 +194,26 @@ def test_a_stopped_discard_says_what_is_left(make):
     assert f"discarded {done:,} dead letters".encode() in out
 
 
+@pytest.mark.parametrize("verb", ["discard", "purge"])
+def test_ctrl_c_while_they_are_listed_ends_it(make, verb):
+    """The list may take minutes. Here it waits for a lock, which what is asked before does not need."""
+    db = make(f"listing-{verb}", 100)
+    with psycopg.connect(db.dsn) as other:
+        other.execute("lock table dead_letter in access exclusive mode")
+        process = db.start(verb, "--where", "all", "--reason", "x", "--yes")
+        waiting = (
+            "select count(*) from pg_locks where not granted"
+            " and database = (select oid from pg_database where datname = current_database())"
+        )
+        wait_for(lambda: db.query(waiting) == [(1,)], "the list", 30)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=10)
+        assert process.returncode == 5 and b"0 of 100; run it again for the rest" in err, err
+        assert db.query(waiting) == [(0,)] and process.poll() is not None
+    assert db.count("status = 'dead'") == 100 and db.audited(verb) == []
+    db.assert_counted()
+
+
 def whole(db):
     """All that there is, but for what cannot be the same."""
     return db.query("select to_jsonb(a) - 'state_status' from archive as a order by dead_at, id")
