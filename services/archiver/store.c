@@ -476,7 +476,8 @@ int store_send(struct store *s, int64_t day, struct rp_bytes letters,
     if (!s->sending) {
         s->sent = 0;
         s->sending_day = day;
-        s->by_name = find_day(s, day) != NULL && find_day(s, day)->by_name;
+        const struct day *known = find_day(s, day);
+        s->by_name = known != NULL && known->by_name;
         if (begin(s, say_straight(s, claims, n_claims, err), err) != 0)
             return -1;
     }
