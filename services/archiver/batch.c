@@ -19,7 +19,7 @@
 struct entry {
     rd_kafka_message_t *message;
     int64_t dead_at_ms;
-    size_t begin, end; /* of its row in `rows` */
+    size_t end; /* of its row in `rows` */
     enum rp_reason reason;
     struct row_facts facts;
 };
@@ -122,14 +122,19 @@ static void log_row(const char *event, const rd_kafka_message_t *m, const char *
            rp_f_str("error", error));
 }
 
-/* Counts the row that was just written, or takes it back. */
+static size_t begin_of(const struct batch *b, size_t i)
+{
+    return i == 0 ? 0 : b->entries[i - 1].end;
+}
+
+/* Counts the row that was just written, the next entry's, or takes it back. */
 static int count_row(struct batch *b, const struct entry *e, struct rp_bytes task_type,
                      struct rp_bytes category, struct rp_error *err)
 {
     const struct count_of of = {task_type, category, e->reason, e->facts.fingerprint};
     if (counts_add(&b->counts, &of, e->dead_at_ms, err) == 0)
         return 0;
-    b->rows.buf.len = e->begin;
+    b->rows.buf.len = begin_of(b, b->n);
     return -1;
 }
 
@@ -171,7 +176,7 @@ static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_e
 int batch_add(struct batch *b, rd_kafka_message_t *message, int64_t now_ms, struct rp_error *err)
 {
     struct entry *e = &b->entries[b->n];
-    *e = (struct entry){.message = message, .begin = b->rows.buf.len};
+    *e = (struct entry){.message = message};
     int failed = add_row(b, e, now_ms, err);
     rp_arena_reset(&b->arena);
     if (failed != 0) {
@@ -251,15 +256,10 @@ static int send_rows(struct batch *b, struct store *store, const struct parts *p
                       err);
 }
 
-static size_t unsent(const struct batch *b)
-{
-    return b->rows.buf.len - (b->n_sent == 0 ? 0 : b->entries[b->n_sent - 1].end);
-}
-
 int batch_send(struct batch *b, struct store *store, const struct parts *parts,
                struct rp_error *err)
 {
-    if (b->held || b->n < SEND_ROWS || unsent(b) < SEND_BYTES)
+    if (b->held || b->n < SEND_ROWS || b->rows.buf.len - begin_of(b, b->n_sent) < SEND_BYTES)
         return 0;
     b->held = send_rows(b, store, parts, err) != 0;
     b->n_sent = b->n;
@@ -345,7 +345,7 @@ static int write_bare(struct batch *b, size_t i, const char *why, struct store *
 static int try_range(struct batch *b, size_t first, size_t n, struct store *store,
                      struct parts *parts, struct rp_error *err)
 {
-    size_t begin = b->entries[first].begin, end = b->entries[first + n - 1].end;
+    size_t begin = begin_of(b, first), end = b->entries[first + n - 1].end;
     struct rp_bytes rows = {b->rows.buf.data + begin, end - begin};
     if (add_days(b, first, n, store, err) != 0)
         return -1;

@@ -427,13 +427,13 @@ static void a_day_that_is_being_detached_gets_no_rows(void **state)
     (void)state;
     struct store *s = open_store("a");
     struct store_claim c = {.partition = 0};
-    struct rp_db *reader = store_fixture_db(), *operator= store_fixture_db();
+    struct rp_db *reader = store_fixture_db(), *other = store_fixture_db();
     struct copy rows = {0};
     int64_t added;
     claim(s, &c);
     assert_int_equal(rp_db_script(reader, "BEGIN; SELECT FROM dead_letter", &err), 0);
-    assert_int_equal(rp_db_script(operator, "SET lock_timeout = 200", &err), 0);
-    assert_int_equal(rp_db_script(operator,
+    assert_int_equal(rp_db_script(other, "SET lock_timeout = 200", &err), 0);
+    assert_int_equal(rp_db_script(other,
                                   "ALTER TABLE dead_letter DETACH PARTITION dead_letter_20261121"
                                   " CONCURRENTLY",
                                   &err),
@@ -448,7 +448,7 @@ static void a_day_that_is_being_detached_gets_no_rows(void **state)
     assert_int_equal(write_all(s, &rows, &c, 1, &added), -1);
     rp_buf_clear(&rows.buf);
     rp_db_close(reader);
-    rp_db_close(operator);
+    rp_db_close(other);
     store_free(s);
     expect("SELECT count(*) FROM dead_letter_20261121", "0");
     expect("SELECT count(*) FROM dead_letter_count", "0");
