@@ -19,7 +19,8 @@ int rp_outbox_init(struct rp_outbox *o, struct rp_worker *worker, const char *id
 {
     *o = (struct rp_outbox){.worker = worker, .config = worker->config, .most = most};
     o->items = calloc(most, sizeof *o->items);
-    if (o->items == NULL)
+    o->sent_off = calloc(most, sizeof *o->sent_off);
+    if (o->items == NULL || o->sent_off == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for batches of %zu", most);
     if (rp_publisher_new(o->config, id, linger_ms, &o->publisher, err) != 0 ||
         rp_kafka_new_admin(o->config, &o->admin, err) != 0)
@@ -36,6 +37,7 @@ void rp_outbox_clear(struct rp_outbox *o)
     rp_lessons_clear(&o->lessons);
     rp_sent_clear(&o->sent);
     free(o->items);
+    free(o->sent_off);
     *o = (struct rp_outbox){0};
 }
 
@@ -117,28 +119,52 @@ int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, in
     return rp_publisher_send(o->publisher, out, err);
 }
 
-static void end_batch(struct rp_outbox *o)
+/* `full`: the next one may be, too. */
+static void end_batch(struct rp_outbox *o, bool full)
 {
+    o->at_once = full && !o->alone;
     o->n = 0;
-    o->alone = o->at_once = false;
+    o->alone = false;
+}
+
+bool rp_outbox_send_off(struct rp_outbox *o)
+{
+    bool full = rp_outbox_full(o);
+    if (o->alone || !rp_publisher_send_off(o->publisher))
+        return false;
+    struct rp_outbox_item *items = o->items;
+    o->items = o->sent_off;
+    o->sent_off = items;
+    o->n_sent_off = o->n;
+    end_batch(o, full);
+    return true;
 }
 
 void rp_outbox_done(struct rp_outbox *o)
 {
-    for (size_t i = 0; i < o->n; i++) {
-        const struct rp_outbox_item *item = &o->items[i];
+    bool sent_off = o->n_sent_off > 0;
+    const struct rp_outbox_item *items = sent_off ? o->sent_off : o->items;
+    size_t n = sent_off ? o->n_sent_off : o->n;
+    for (size_t i = 0; i < n; i++) {
+        const struct rp_outbox_item *item = &items[i];
         rp_lessons_forget(&o->lessons, item->topic, item->partition, item->offset);
         rp_sent_forget(&o->sent, item->topic, item->partition, item->offset);
     }
-    bool full = rp_outbox_full(o) && !o->alone;
-    end_batch(o);
-    o->at_once = full;
+    o->n_sent_off = 0;
+    if (!sent_off)
+        end_batch(o, rp_outbox_full(o));
     o->backoff_ms = 0;
+}
+
+static void drop_batches(struct rp_outbox *o)
+{
+    o->n = o->n_sent_off = 0;
+    o->alone = o->at_once = false;
 }
 
 /* One delivery failed. What its topic is to blame for is news as soon as it is known; what the
  * record may be to blame for, once it failed alone. */
-static void learn_from(struct rp_outbox *o, const struct rp_outbox_item *item,
+static void learn_from(struct rp_outbox *o, const struct rp_outbox_item *item, bool alone,
                        rd_kafka_resp_err_t code)
 {
     struct rp_error err;
@@ -153,8 +179,8 @@ static void learn_from(struct rp_outbox *o, const struct rp_outbox_item *item,
             o->learned = true;
         return;
     }
-    int news = rp_lessons_add(&o->lessons, item->topic, item->partition, item->offset, o->alone,
-                              code, &err);
+    int news =
+        rp_lessons_add(&o->lessons, item->topic, item->partition, item->offset, alone, code, &err);
     if (news < 0)
         rp_outbox_give_up(o, &err);
     o->learned = o->learned || news > 0;
@@ -177,12 +203,15 @@ void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err)
     size_t n;
     rp_publisher_abort(o->publisher);
     const struct rp_failure_report *failures = rp_publisher_failures(o->publisher, &n);
+    bool sent_off = o->n_sent_off > 0; /* else it is the one at hand that failed */
+    const struct rp_outbox_item *items = sent_off ? o->sent_off : o->items;
+    size_t n_items = sent_off ? o->n_sent_off : o->n;
     for (size_t i = 0; i < n; i++)
-        if (failures[i].tag < o->n)
-            learn_from(o, &o->items[failures[i].tag], failures[i].code);
+        if (failures[i].tag < n_items)
+            learn_from(o, &items[failures[i].tag], o->alone && !sent_off, failures[i].code);
     mark_sent(o);
     rp_targets_forget(o->targets);
-    end_batch(o);
+    drop_batches(o);
     if (err->cls == RP_FATAL)
         rp_outbox_give_up(o, err);
     else
@@ -192,7 +221,7 @@ void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err)
 void rp_outbox_abort(struct rp_outbox *o)
 {
     rp_publisher_abort(o->publisher);
-    end_batch(o);
+    drop_batches(o);
 }
 
 void rp_outbox_forget(struct rp_outbox *o, const char *topic, int32_t partition)

@@ -32,7 +32,9 @@ struct rp_outbox {
     struct rp_sent sent;
     struct rp_outbox_item *items; /* of the batch, by their tag */
     size_t n, most;
-    bool alone;   /* the batch is closed: its one record goes by itself */
+    struct rp_outbox_item *sent_off; /* of the batch before, while it has not ended, */
+    size_t n_sent_off;               /* and how many; 0: there is none */
+    bool alone;                      /* the batch is closed: its one record goes by itself */
     bool at_once; /* how its records go out (publisher.h): the last batch was full, this may be */
     int64_t backoff_ms; /* 0: the last batch went out */
     bool learned;       /* the last failure says what to do otherwise, so that is tried at once */
@@ -67,7 +69,11 @@ bool rp_outbox_full(const struct rp_outbox *o);
 RP_NODISCARD int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition,
                                 int64_t offset, struct rp_outgoing *out, struct rp_error *err);
 
-/* The batch is out. */
+/* The batch, whose offsets were sent, is complete, and the next one can be filled beside it: see
+ * rp_publisher_send_off. The one before must have ended. */
+bool rp_outbox_send_off(struct rp_outbox *o);
+
+/* The batch that was sent off, or where there is none the one that is filled, is out. */
 void rp_outbox_done(struct rp_outbox *o);
 /* The batch is not out, or perhaps not: aborts it, learns from it, and backs off or gives up. */
 void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err);

@@ -6,16 +6,21 @@
 
 /* A producer whose records go out together with the consumer's offsets.
  *
- * With exactly-once that is one Kafka transaction, of two producers in turn: after the commit's
+ * With exactly-once that is one Kafka transaction, of three producers in turn: after the commit's
  * answer the coordinator still ends a transaction for some ms, and refuses its producer the next.
- * One is under way at a time, and the brokers keep the later one's offsets whichever of the two
- * they end first. With at-least-once the records are acknowledged first and the offsets committed
- * after. The calls are the same: begin, send..., offsets, commit.
+ * With at-least-once the records are acknowledged first and the offsets committed after. The calls
+ * are the same: begin, send..., offsets, commit.
+ *
+ * While a transaction's records are being acknowledged the next one can be filled: begin, send...,
+ * offsets, send off; then begin..., offsets for the next, and commit for the first. Two are under
+ * way at most, and they are committed in their order. The brokers keep the later one's offsets
+ * whichever of the two they end first; so where the first fails, both are dropped. Where the second
+ * one does (a begin, send or offsets that fails), the first is there to be committed still.
  *
  * A failed delivery fails the whole batch; rp_publisher_failures says which records are to blame.
- * After an error whose outcome is unknown both are destroyed, and the next begin makes new ones,
- * whose epochs fence whatever is still under way. So it is after a transaction in which a request
- * was not answered, whatever came of it. One thread. */
+ * After an error whose outcome is unknown all producers are destroyed, and the next begin makes new
+ * ones, whose epochs fence whatever is still under way. So it is after a transaction in which a
+ * request was not answered, whatever came of it. One thread. */
 struct rp_publisher;
 
 enum rp_published {
@@ -40,10 +45,10 @@ struct rp_failure_report {
     rd_kafka_resp_err_t code;
 };
 
-/* `id` becomes the transactional id, and with `-next` behind it the other one's: no two live
- * publishers may share it. `linger_ms` (a literal) is librdkafka's linger.ms where the file states
- * none. One who sends a batch bit by bit needs some: librdkafka's thread spins while a request of
- * five records or more to a partition is under way, and another has lingered enough. */
+/* `id` becomes the transactional id, and with `-next` and `-third` behind it the others': no two
+ * live publishers may share it. `linger_ms` (a literal) is librdkafka's linger.ms where the file
+ * states none. One who sends a batch bit by bit needs some: librdkafka's thread spins while a
+ * request of five records or more to a partition is under way, and another has lingered enough. */
 RP_NODISCARD int rp_publisher_new(const struct rp_config *config, const char *id,
                                   const char *linger_ms, struct rp_publisher **out,
                                   struct rp_error *err);
@@ -54,10 +59,11 @@ void rp_publisher_free(struct rp_publisher *p);
  * Blocks for seconds at most. RETRIABLE when the brokers do not answer. */
 RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err);
 
-/* Begins a batch; does nothing when one is open. `at_once`: in a transaction, too, records go out
- * as they are sent, beside the offsets. That is for one whose batches are full: each takes less
- * time. What is open holds up readers, so fill it soon. Where the coordinator refuses a partition,
- * since it still ends the producer's last transaction or adds the offsets, that costs 20 ms. */
+/* Begins a batch; does nothing when one is being filled. `at_once`: in a transaction, too, records
+ * go out as they are sent, beside the offsets. That is for one whose batches are full: each takes
+ * less time. What is open holds up readers, so fill it soon. Where the coordinator refuses a
+ * partition, since it still ends the producer's last transaction or adds the offsets, that costs 20
+ * ms. */
 RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, bool at_once, struct rp_error *err);
 
 /* Queues a record; all of it is copied. Where its topic takes smaller batches than librdkafka
@@ -95,16 +101,27 @@ enum rp_published rp_publisher_group_offsets(struct rp_publisher *p, const char 
  * rose since the committed offsets were read, another of the same id may have committed between. */
 uint64_t rp_publisher_made(const struct rp_publisher *p);
 
-/* Waits until every record is acknowledged; in a transaction, or until one failed. */
+/* The batch, whose offsets were sent, is complete: the next begin opens another, beside it. The one
+ * before has ended. False: not before this one has ended, since it is no transaction, or producers
+ * are to be made anew then. */
+bool rp_publisher_send_off(struct rp_publisher *p);
+
+/* Whether a commit need not wait for acknowledgements, or fails; waits for them up to `timeout_ms`,
+ * which sends at once what lingers. */
+bool rp_publisher_acknowledged(struct rp_publisher *p, int timeout_ms);
+
+/* Waits until every record is acknowledged; in a transaction, or until one failed. This and the
+ * next are of the batch that was sent off, or where there is none of the one at hand. */
 enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err);
 
-/* Waits as above, then commits. */
+/* Waits as above, then commits. Where that fails nothing is under way any more. */
 enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *err);
 
-/* Drops the batch. */
+/* Drops all that is under way. */
 void rp_publisher_abort(struct rp_publisher *p);
 
-/* The records of the last batch that could not be sent, told once; valid until the next begin. */
+/* The records that could not be sent of the batch that failed last, told once; valid until the next
+ * begin. */
 const struct rp_failure_report *rp_publisher_failures(struct rp_publisher *p, size_t *n);
 
 /* Whether this record of the last batch is out for good, although the batch failed. Never in a

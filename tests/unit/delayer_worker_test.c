@@ -95,7 +95,7 @@ void __wrap_hold_drop(struct hold *h, uint64_t handle)
 
 void __wrap_rp_outbox_done(struct rp_outbox *o)
 {
-    settled += o->n;
+    settled += o->n_sent_off > 0 ? o->n_sent_off : o->n;
     __real_rp_outbox_done(o);
 }
 

@@ -245,6 +245,61 @@ static void a_refusal_by_our_own_topic_is_waited_out(void **state)
     assert_int_equal(rp_targets_state(f->outbox.targets, rp_str(TOPIC)), RP_TARGET_DENIED);
 }
 
+static void add_offsets(struct fixture *f)
+{
+    struct rp_error err;
+    rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
+    assert_int_equal(rp_publisher_group_offsets(f->outbox.publisher, "a-group", offsets, &err),
+                     RP_PUBLISHED);
+    rd_kafka_topic_partition_list_destroy(offsets);
+}
+
+static void beside_a_full_batch_records_do_not_wait_for_the_offsets(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(fill(f, RP_NO_LIMIT), MOST);
+    add_offsets(f);
+    assert_true(rp_outbox_send_off(&f->outbox));
+    assert_int_equal(f->outbox.n, 0);
+    publish(f); /* what was sent off */
+    assert_true(next_goes_at_once(f));
+    publish(f);
+}
+
+static enum rp_lesson_level level_of(const struct fixture *f, const char *source, int64_t offset)
+{
+    const struct rp_lesson *lesson = rp_lessons_find(&f->outbox.lessons, source, 0, offset);
+    assert_non_null(lesson);
+    return lesson->level;
+}
+
+/* Of a batch that the brokers refuse as a whole, any record may be to blame. */
+static void one_that_goes_alone_teaches_nothing_of_the_batch_before(void **state)
+{
+    static const char source[] = "source";
+    struct fixture *f = *state;
+    struct rp_error err;
+    struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = rp_str("a value")};
+    max_bytes = RP_NO_LIMIT;
+    rd_kafka_mock_push_request_errors(f->mock.cluster, PRODUCE, 1,
+                                      RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    for (int64_t offset = 0; offset < 2; offset++)
+        assert_int_equal(rp_outbox_send(&f->outbox, source, 0, offset, &record, &err), 0);
+    add_offsets(f);
+    assert_true(rp_outbox_send_off(&f->outbox));
+    while (!rp_publisher_acknowledged(f->outbox.publisher, 10))
+        continue;
+    assert_int_equal(rp_lessons_add(&f->outbox.lessons, source, 0, 7, false,
+                                    RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, &err),
+                     1);
+    assert_int_equal(rp_outbox_send(&f->outbox, source, 0, 7, &record, &err), 0);
+    assert_true(rp_outbox_full(&f->outbox)); /* it goes alone */
+    assert_int_equal(rp_publisher_commit(f->outbox.publisher, &err), RP_NOT_PUBLISHED);
+    rp_outbox_failed(&f->outbox, &err);
+    for (int64_t offset = 0; offset < 2; offset++)
+        assert_int_equal(level_of(f, source, offset), RP_LESSON_NONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +316,8 @@ int main(void)
         T(the_first_failure_ends_the_worker),
         T(one_failure_after_another_is_waited_for_longer),
         T(who_may_not_send_at_all_gives_up),
+        T(beside_a_full_batch_records_do_not_wait_for_the_offsets),
+        T(one_that_goes_alone_teaches_nothing_of_the_batch_before),
         T(a_refusal_by_our_own_topic_is_waited_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,22 +16,26 @@ static void what_went_well_is_published(void **state)
     assert_int_equal(rp_publisher_made(((struct fixture *)*state)->publisher), 1);
 }
 
-static void two_producers_take_turns(void **state)
+static void three_producers_take_turns(void **state)
 {
     struct fixture *f = *state;
     assert_publishes(f);
     const rd_kafka_t *first = last_to_commit;
     assert_publishes(f);
+    const rd_kafka_t *second = last_to_commit;
+    assert_ptr_not_equal(second, first);
+    assert_publishes(f);
     assert_ptr_not_equal(last_to_commit, first);
+    assert_ptr_not_equal(last_to_commit, second);
     assert_publishes(f);
     assert_ptr_equal(last_to_commit, first);
 }
 
-/* Of both producers' transactions. */
+/* Of all producers' transactions. */
 static void move_coordinator(struct fixture *f, int32_t broker)
 {
-    static const char *const ids[] = {"an-id", "an-id-next"};
-    for (size_t i = 0; i < 2; i++)
+    static const char *const ids[] = {"an-id", "an-id-next", "an-id-third"};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         assert_int_equal(
             rd_kafka_mock_coordinator_set(f->mock.cluster, "transaction", ids[i], broker), 0);
 }
@@ -160,7 +164,7 @@ static void with_a_request_unanswered_it_is_the_producers_last(void **state)
     }
 }
 
-static void another_of_the_same_id_fences_both(void **state)
+static void another_of_the_same_id_fences_all(void **state)
 {
     struct fixture *f = *state;
     struct rp_error err;
@@ -169,8 +173,144 @@ static void another_of_the_same_id_fences_both(void **state)
     rp_publisher_free(f->publisher);
     assert_int_equal(rp_publisher_new(f->config, "an-id", "1", &f->publisher, &err), 0);
     assert_int_equal(rp_publisher_open(f->publisher, &err), 0);
-    assert_int_equal(mock_requests(&f->mock, INIT_PRODUCER_ID), 2);
+    assert_int_equal(mock_requests(&f->mock, INIT_PRODUCER_ID), 3);
     assert_publishes(f);
+}
+
+/* Fills a batch and adds its offsets. */
+static enum rp_published prepare(struct fixture *f, struct rp_error *err)
+{
+    assert_int_equal(rp_publisher_begin(f->publisher, false, err), 0);
+    send_one(f, 0, 10);
+    rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
+    enum rp_published result = rp_publisher_group_offsets(f->publisher, GROUP, offsets, err);
+    rd_kafka_topic_partition_list_destroy(offsets);
+    return result;
+}
+
+static void send_off(struct fixture *f)
+{
+    struct rp_error err;
+    assert_int_equal(prepare(f, &err), RP_PUBLISHED);
+    assert_true(rp_publisher_send_off(f->publisher));
+}
+
+static void await_acknowledgements(struct fixture *f)
+{
+    (void)alarm(30);
+    while (!rp_publisher_acknowledged(f->publisher, 10))
+        continue;
+    (void)alarm(0);
+}
+
+static void batches_are_committed_in_their_order(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    const rd_kafka_t *before = NULL;
+    send_off(f);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(prepare(f, &err), RP_PUBLISHED);
+        await_acknowledgements(f);
+        assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+        assert_ptr_not_equal(last_to_commit, before);
+        before = last_to_commit;
+        assert_true(rp_publisher_send_off(f->publisher));
+    }
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+    assert_publishes(f);
+    assert_int_equal(rp_publisher_made(f->publisher), 1);
+}
+
+/* Its offsets are behind those of the one that failed. */
+static void a_batch_goes_down_with_the_one_before(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    size_t n;
+    assert_int_equal(rp_publisher_begin(f->publisher, false, &err), 0);
+    rd_kafka_mock_push_request_errors(f->mock.cluster, PRODUCE, 1,
+                                      RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    send_off(f);
+    await_acknowledgements(f);
+    assert_int_equal(prepare(f, &err), RP_PUBLISHED);
+    track(f);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_NOT_PUBLISHED);
+    assert_int_equal(mock_requests(&f->mock, END_TXN), 2);
+    assert_int_equal(err.cls, RP_POISON);
+    assert_int_equal(rp_publisher_failures(f->publisher, &n)->code,
+                     RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    assert_int_equal(n, 1);
+    assert_publishes(f);
+}
+
+static void a_batch_that_fails_leaves_the_one_before(void **state)
+{
+    static const struct {
+        enum api api;
+        rd_kafka_resp_err_t code;
+    } refusals[] = {
+        {TXN_OFFSETS, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION},
+        {ADD_OFFSETS, RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH}, /* its producer fails for good */
+    };
+    struct fixture *f = *state;
+    struct rp_error err;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        send_off(f);
+        rd_kafka_mock_push_request_errors(f->mock.cluster, (int16_t)refusals[i].api, 1,
+                                          refusals[i].code);
+        assert_int_equal(prepare(f, &err), RP_NOT_PUBLISHED);
+        assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+        assert_publishes(f);
+    }
+}
+
+static void with_an_unknown_commit_the_next_batch_is_gone(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    hold_up_the_end(f);
+    send_off(f);
+    assert_int_equal(prepare(f, &err), RP_PUBLISHED);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_UNKNOWN);
+    assert_publishes(f);
+    assert_int_equal(rp_publisher_made(f->publisher), 2);
+}
+
+static void with_a_request_unanswered_no_batch_is_begun_beside_it(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    rd_kafka_mock_push_request_errors(f->mock.cluster, ADD_OFFSETS, 1,
+                                      RD_KAFKA_RESP_ERR__TRANSPORT);
+    assert_int_equal(prepare(f, &err), RP_PUBLISHED);
+    assert_false(rp_publisher_send_off(f->publisher));
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+    send_off(f);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+}
+
+/* What the older one's commit found out is heeded once the next one has ended. */
+static void with_a_commit_unanswered_the_next_batch_is_the_last(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    send_off(f);
+    assert_int_equal(prepare(f, &err), RP_PUBLISHED);
+    rd_kafka_mock_push_request_errors(f->mock.cluster, END_TXN, 1, RD_KAFKA_RESP_ERR__TRANSPORT);
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+    assert_false(rp_publisher_send_off(f->publisher));
+    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
+    assert_publishes(f);
+    assert_int_equal(rp_publisher_made(f->publisher), 2);
+}
+
+static void without_transactions_there_is_one_batch_at_a_time(void **state)
+{
+    struct fixture *f = *state;
+    use(f, "at-least-once", "");
+    send_one(f, 0, 10);
+    assert_false(rp_publisher_send_off(f->publisher));
 }
 
 static bool forgotten;
@@ -284,8 +424,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, publisher_set_up, publisher_tear_down)
         T(what_went_well_is_published),
-        T(two_producers_take_turns),
-        T(another_of_the_same_id_fences_both),
+        T(three_producers_take_turns),
+        T(another_of_the_same_id_fences_all),
         T(a_commit_that_is_not_answered_is_unknown),
         T(after_an_unknown_commit_another_producer_goes_on),
         T(a_coordinator_that_moves_in_mid_commit_is_followed),
@@ -296,6 +436,13 @@ int main(void)
         T(records_are_out_though_their_offsets_cannot_be_committed),
         T(who_is_in_no_group_commits_nothing),
         T(who_was_forgotten_by_its_group_commits_nothing),
+        T(batches_are_committed_in_their_order),
+        T(a_batch_goes_down_with_the_one_before),
+        T(a_batch_that_fails_leaves_the_one_before),
+        T(with_an_unknown_commit_the_next_batch_is_gone),
+        T(with_a_request_unanswered_no_batch_is_begun_beside_it),
+        T(with_a_commit_unanswered_the_next_batch_is_the_last),
+        T(without_transactions_there_is_one_batch_at_a_time),
         T(a_producer_that_failed_for_good_is_made_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

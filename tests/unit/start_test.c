@@ -157,7 +157,7 @@ static void clients_of_kafka_are_made_or_say_why_not(void **state)
     (void)state;
     assert_true(refuse_each(start_consumer) > 20);
     assert_true(refuse_each(start_producer) > 20);
-    assert_true(refuse_each(start_publisher) > 40); /* two producers */
+    assert_true(refuse_each(start_publisher) > 60); /* three producers */
     assert_true(refuse_each(start_admin) > 5);
     assert_true(refuse_each(read_cursor) > 10);
     assert_true(refuse_each(find_strays) > 10);
