@@ -16,11 +16,17 @@ struct dispatch {
     struct delayer_metrics metrics;
     struct lanes *lanes;          /* borrowed */
     struct rp_consumer *consumer; /* borrowed; theirs */
-    struct taken *taken;          /* beside the outbox's items */
-    size_t first_lane;            /* where the next batch begins, so that none is always last */
-    bool behind;                  /* the last batch was full: more may be due than it took */
-    int64_t began_ms;             /* the batch under way */
-    int64_t took_us; /* from the first record of a batch until it could be committed, averaged */
+    struct dispatch_batch {
+        struct taken *taken; /* beside the outbox's items */
+        size_t n;
+        int64_t began_mono_us;
+        int64_t last_ms; /* when the last of it is due */
+        bool acknowledged;
+    } batch, sent_off;
+    size_t first_lane; /* where the next batch begins, so that none is always last */
+    bool behind;       /* the last batch was full: more may be due than it took */
+    int64_t began_ms;  /* the batch under way */
+    int64_t took_us;   /* from the first record of a batch until it could be committed, averaged */
     struct rp_buf scratch;
 };
 
@@ -31,8 +37,13 @@ RP_NODISCARD int dispatch_init(struct dispatch *d, struct rp_worker *worker, con
 /* Comes after the consumer is closed. */
 void dispatch_clear(struct dispatch *d);
 
-/* Settles one batch of what is due. False: nothing is. */
+/* Sends off a batch of what is due, and commits it, unless more is due before the brokers have
+ * acknowledged it: then call this again, and that is filled beside it. False: nothing is due. */
 bool dispatch_due(struct dispatch *d);
+/* Commits what was sent off. */
+void dispatch_finish(struct dispatch *d);
+/* Drops it. */
+void dispatch_abort(struct dispatch *d);
 
 /* How much before its due time a batch is begun. */
 int64_t dispatch_lead_us(const struct dispatch *d);

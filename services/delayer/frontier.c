@@ -20,7 +20,9 @@ struct frontier {
     /* `high` is as it was recovered: nothing is given out until all below it was read again.
      * `settled` counts what is in flight. */
     struct checkpoint at;
-    struct settle_key settled_before; /* `settled` without what is in flight */
+    struct settle_key settled_before; /* `settled` without what is in flight, */
+    struct settle_key sent_off;       /* and with that of it which was sent off: */
+    size_t n_sent_off;                /* the first so many of `in_flight` */
 
     struct slots slots;
     uint32_t first_held;         /* the first in offset order that is not in flight */
@@ -228,11 +230,20 @@ static void give_back_memory(struct frontier *f)
     (void)heap_resize(&f->heap, n); /* where it fails, it is as large as before */
 }
 
+void frontier_send_off(struct frontier *f)
+{
+    assert(f->n_sent_off == 0);
+    f->n_sent_off = f->in_flight.n;
+    f->sent_off = f->at.settled;
+}
+
 void frontier_settled(struct frontier *f)
 {
-    while (f->in_flight.n > 0)
+    if (f->n_sent_off == 0)
+        return;
+    for (; f->n_sent_off > 0; f->n_sent_off--)
         slots_free(&f->slots, slot_queue_take(&f->slots, &f->in_flight));
-    f->settled_before = f->at.settled;
+    f->settled_before = f->sent_off;
     forget_settled(f);
     give_back_memory(f);
 }
@@ -241,6 +252,7 @@ void frontier_untake(struct frontier *f)
 {
     struct slot_queue taken = f->in_flight, late = f->late;
     f->in_flight = f->late = (struct slot_queue){0};
+    f->n_sent_off = 0;
     f->at.settled = f->settled_before;
     f->first_held = f->slots.first;
     /* Those of them that are late by the old `settled` too were taken and read in offset order. */
@@ -272,6 +284,11 @@ size_t frontier_held(const struct frontier *f)
 size_t frontier_in_flight(const struct frontier *f)
 {
     return f->in_flight.n;
+}
+
+size_t frontier_sent_off(const struct frontier *f)
+{
+    return f->n_sent_off;
 }
 
 bool frontier_recovering(const struct frontier *f)

@@ -61,13 +61,16 @@ void frontier_take(struct frontier *f);
 
 /* The state to commit, as it is once all that is in flight is settled: the offset to commit, and
  * the metadata that goes with it (NUL-terminated). The offset is negative, and there is nothing to
- * commit, while nothing is known. Records may be added between this and frontier_settled; none may
+ * commit, while nothing is known. Records may be added between this and frontier_send_off; none may
  * be taken. */
 void frontier_state(const struct frontier *f, int64_t *out_low,
                     char metadata[FRONTIER_METADATA_MAX]);
-/* What is in flight was settled, and the state of frontier_state is committed or will be. */
+/* All that is in flight goes with the state of frontier_state; what is taken from now on, with the
+ * next one. What was sent off before has been settled. */
+void frontier_send_off(struct frontier *f);
+/* What was sent off was settled, and its state is committed or will be. */
 void frontier_settled(struct frontier *f);
-/* The transaction failed: what is in flight is held again, in its old order. */
+/* A transaction failed: all that is in flight is held again, in its old order. */
 void frontier_untake(struct frontier *f);
 
 /* For metrics and trimming. `low` is the lowest offset not known to be settled, in flight counting
@@ -76,6 +79,8 @@ int64_t frontier_low(const struct frontier *f);
 int64_t frontier_high(const struct frontier *f);
 size_t frontier_held(const struct frontier *f);
 size_t frontier_in_flight(const struct frontier *f);
+/* And how much of that was sent off. */
+size_t frontier_sent_off(const struct frontier *f);
 bool frontier_recovering(const struct frontier *f);
 /* Bytes that it takes itself: about 44 for each record held, given back as they become fewer. */
 size_t frontier_memory(const struct frontier *f);

@@ -54,7 +54,7 @@ const char *lane_topic(const struct lane *lane);
 int32_t lane_partition(const struct lane *lane);
 const struct rp_tier *lane_tier(const struct lane *lane);
 
-/* What was in flight is settled. The lane is dirty until its state is committed. */
+/* What was sent off is settled. The lane is dirty until its state is committed. */
 void lane_set_settled(struct lane *lane);
 void lane_set_committed(struct lane *lane);
 /* Its commit was sent; then the answer came. One at a time. */

@@ -215,7 +215,8 @@ rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all)
         struct lane *lane = l->items[i];
         char metadata[FRONTIER_METADATA_MAX];
         int64_t low;
-        if (all ? !lane_is_dirty(lane) : frontier_in_flight(lane_frontier(lane)) == 0)
+        if (all ? !lane_is_dirty(lane)
+                : frontier_in_flight(lane_frontier(lane)) == frontier_sent_off(lane_frontier(lane)))
             continue;
         frontier_state(lane_frontier(lane), &low, metadata);
         if (low < 0)
@@ -229,10 +230,16 @@ rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all)
     return list;
 }
 
+void lanes_send_off(struct lanes *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        frontier_send_off(lane_frontier(l->items[i]));
+}
+
 void lanes_settled(struct lanes *l)
 {
     for (size_t i = 0; i < l->n; i++)
-        if (frontier_in_flight(lane_frontier(l->items[i])) > 0) {
+        if (frontier_sent_off(lane_frontier(l->items[i])) > 0) {
             frontier_settled(lane_frontier(l->items[i]));
             lane_set_settled(l->items[i]);
         }

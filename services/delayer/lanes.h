@@ -43,11 +43,13 @@ RP_NODISCARD int lanes_read(struct lanes *l, bool behind, struct rp_error *err);
  * stall.h); the caller's to destroy. */
 rd_kafka_topic_partition_list_t *lanes_emptied(const struct lanes *l);
 
-/* The states to commit of those with something in flight, or (`all`) of all that changed since
- * their last commit. The caller's to destroy. */
+/* The states to commit of those with something in flight that was not sent off, or (`all`) of all
+ * that changed since their last commit. The caller's to destroy. */
 rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all);
 
-/* What is in flight was settled, its state being committed; or it was not. */
+/* As frontier.h has them: what is in flight goes with these states; that is settled; or all that is
+ * in flight is held again. */
+void lanes_send_off(struct lanes *l);
 void lanes_settled(struct lanes *l);
 void lanes_untake(struct lanes *l);
 

@@ -106,8 +106,12 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
 {
     struct delayer *d = opaque;
     RP_CRASH_POINT(revoked_before);
-    if (!lost)
+    if (lost) {
+        dispatch_abort(&d->dispatch);
+    } else {
+        dispatch_finish(&d->dispatch);
         commit_states(d, false);
+    }
     lanes_remove(&d->lanes, parts);
     rp_outbox_revoked(d->outbox, parts);
     RP_CRASH_POINT(revoked_after);
@@ -133,8 +137,10 @@ static void serve_consumer(struct delayer *d)
 static void read_lanes(struct delayer *d)
 {
     struct rp_error err;
-    if (lanes_read(&d->lanes, d->dispatch.behind, &err) != 0)
-        rp_outbox_back_off(d->outbox, &err);
+    if (lanes_read(&d->lanes, d->dispatch.behind, &err) == 0)
+        return;
+    dispatch_finish(&d->dispatch);
+    rp_outbox_back_off(d->outbox, &err);
 }
 
 /* When there is something to do again; the eventfd may say so before. */
@@ -334,6 +340,7 @@ int delayer_run(struct rp_worker *w, struct rp_error *err)
         rp_outbox_open(d->outbox);
         while (!rp_outbox_stopping(d->outbox))
             step(d);
+        dispatch_finish(&d->dispatch);
         commit_states(d, false);
         if (d->outbox->failed) {
             *err = d->outbox->failure;

@@ -69,6 +69,7 @@ static void settle(struct frontier *f, struct hold *h, int n)
             hold_drop(h, e.handle);
         }
         frontier_state(f, &low, metadata);
+        frontier_send_off(f);
         frontier_settled(f);
     }
     rp_buf_clear(&scratch);

@@ -78,6 +78,12 @@ static int64_t take(struct frontier *f)
     return e.offset;
 }
 
+static void settle(struct frontier *f)
+{
+    frontier_send_off(f);
+    frontier_settled(f);
+}
+
 static struct state state_of(const struct frontier *f)
 {
     struct state s;
@@ -167,7 +173,7 @@ static void the_state_is_low_high_and_settled(void **unused)
     add(f, 5, 300), add(f, 6, 100), add(f, 9, 200);
     assert_int_equal(take(f), 6);
     expect_state(f, 5, "reprise/1 high=10 settled=100:6 reach=0:60000");
-    frontier_settled(f);
+    settle(f);
     expect_state(f, 5, "reprise/1 high=10 settled=100:6 reach=0:60000");
     finish(f);
 }
@@ -188,7 +194,7 @@ static void with_all_settled_the_next_offset_is_committed(void **unused)
     struct frontier *f = open_new();
     add(f, 5, 100);
     assert_int_equal(take(f), 5);
-    frontier_settled(f);
+    settle(f);
     frontier_read_to(f, 8);
     expect_state(f, 8, "reprise/1 high=8 settled=- reach=0:60000");
     finish(f);
@@ -262,7 +268,7 @@ static void a_late_record_goes_first(void **unused)
     (void)unused;
     struct frontier *f = open_new();
     add(f, 0, 100), add(f, 1, 500);
-    take(f), frontier_settled(f);
+    take(f), settle(f);
     add(f, 2, 50), add(f, 3, 110), add(f, 4, 40);
     assert_int_equal(take(f), 2);
     assert_int_equal(take(f), 4);
@@ -276,7 +282,7 @@ static void while_a_late_record_waits_high_is_its_offset(void **unused)
     (void)unused;
     struct frontier *f = open_new();
     add(f, 0, 100), add(f, 1, 500);
-    take(f), frontier_settled(f);
+    take(f), settle(f);
     add(f, 2, 200), add(f, 3, 50), add(f, 4, 40), add(f, 5, 300);
     expect_state(f, 1, "reprise/1 high=3 settled=100:0 reach=0:60000");
     take(f);
@@ -291,7 +297,7 @@ static void a_late_record_that_waits_survives_a_crash(void **unused)
     (void)unused;
     struct frontier *f = open_new();
     add(f, 0, 100), add(f, 1, 500);
-    take(f), frontier_settled(f);
+    take(f), settle(f);
     add(f, 2, 200), add(f, 3, 50), add(f, 4, 40);
     take(f);
     struct state s = state_of(f); /* 3 is settled, 4 is late and is not */
@@ -314,7 +320,7 @@ static void a_record_read_while_others_are_in_flight_may_be_late_too(void **unus
     take(f);
     add(f, 2, 50);
     expect_state(f, 1, "reprise/1 high=2 settled=100:0 reach=0:60000");
-    frontier_settled(f);
+    settle(f);
     assert_int_equal(take(f), 2);
     finish(f);
 }
@@ -324,7 +330,7 @@ static void untake_brings_back_the_old_order_and_state(void **unused)
     (void)unused;
     struct frontier *f = open_new();
     add(f, 0, 100), add(f, 1, 500), add(f, 2, 200);
-    take(f), frontier_settled(f);
+    take(f), settle(f);
     struct state before = state_of(f);
     take(f), take(f);
     frontier_untake(f);
@@ -340,7 +346,7 @@ static void what_was_late_only_for_a_failed_transaction_is_late_no_more(void **u
     (void)unused;
     struct frontier *f = open_new();
     add(f, 0, 100), add(f, 1, 500), add(f, 2, 900);
-    take(f), frontier_settled(f);
+    take(f), settle(f);
     take(f);
     add(f, 3, 50), add(f, 4, 300);
     frontier_untake(f);
@@ -351,12 +357,53 @@ static void what_was_late_only_for_a_failed_transaction_is_late_no_more(void **u
     finish(f);
 }
 
+static void what_was_sent_off_is_settled_and_what_was_taken_beside_it_is_not(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 200), add(f, 2, 300);
+    take(f);
+    struct state first = state_of(f);
+    frontier_send_off(f);
+    take(f);
+    expect_state(f, 2, "reprise/1 high=3 settled=200:1 reach=0:60000");
+    frontier_settled(f);
+    assert_int_equal(frontier_in_flight(f), 1);
+    assert_int_equal(frontier_low(f), 1);
+    frontier_untake(f);
+    expect_state(f, first.low, first.text);
+    assert_int_equal(take(f), 1);
+    assert_int_equal(take(f), 2);
+    finish(f);
+}
+
+static void what_was_sent_off_and_what_was_taken_beside_it_go_back_together(void **unused)
+{
+    (void)unused;
+    struct frontier *f = open_new();
+    add(f, 0, 100), add(f, 1, 200), add(f, 2, 300);
+    take(f);
+    frontier_send_off(f);
+    add(f, 3, 50);
+    take(f);
+    take(f);
+    frontier_untake(f);
+    assert_int_equal(frontier_in_flight(f), 0);
+    assert_int_equal(frontier_sent_off(f), 0);
+    expect_state(f, 0, "reprise/1 high=4 settled=- reach=0:60000");
+    settle(f); /* of nothing */
+    assert_int_equal(take(f), 3);
+    assert_int_equal(take(f), 0);
+    assert_int_equal(take(f), 1);
+    finish(f);
+}
+
 static void late_records_in_flight_go_back_in_front_of_those_that_wait(void **unused)
 {
     (void)unused;
     struct frontier *f = open_new();
     add(f, 0, 100), add(f, 1, 500);
-    take(f), frontier_settled(f);
+    take(f), settle(f);
     add(f, 2, 60), add(f, 3, 50);
     take(f);
     add(f, 4, 40);
@@ -372,7 +419,7 @@ static void settled_begins_anew_where_nothing_lies_between_low_and_high(void **u
     (void)unused;
     struct frontier *f = open_new();
     add(f, 0, 50000);
-    take(f), frontier_settled(f);
+    take(f), settle(f);
     add(f, 1, 300), add(f, 2, 200);
     assert_int_equal(take(f), 2); /* neither is late */
     finish(f);
@@ -383,11 +430,11 @@ static void a_clock_that_ran_ahead_does_not_make_everything_late_for_ever(void *
     (void)unused;
     struct frontier *f = open_new();
     add(f, 0, 50000), add(f, 1, 55000);
-    take(f), frontier_settled(f); /* by a wrong clock */
+    take(f), settle(f); /* by a wrong clock */
     add(f, 2, 300), add(f, 3, 200);
     take(f), frontier_untake(f);
     take(f), take(f), take(f);
-    frontier_settled(f);
+    settle(f);
     add(f, 4, 400), add(f, 5, 350);
     assert_int_equal(take(f), 5);
     finish(f);
@@ -488,7 +535,7 @@ static void freeing_gives_back_each_handle_in_flight_or_held(void **unused)
     (void)unused;
     struct frontier *f = open_new();
     add(f, 0, 100), add(f, 1, 500), add(f, 2, 300);
-    take(f), frontier_settled(f);
+    take(f), settle(f);
     take(f);
     add(f, 3, 50);
     int released = 0;
@@ -512,15 +559,15 @@ static void memory_is_given_back_after_a_burst(void **unused)
         last = e.settle_ms;
         frontier_take(f);
         if (i % 100 == 0)
-            frontier_settled(f);
+            settle(f);
     }
-    frontier_settled(f);
+    settle(f);
     assert_int_equal(frontier_held(f), 10);
     assert_true(frontier_memory(f) < 4096);
     for (int i = 0; i < 10; i++)
         assert_true(take(f) >= 0);
     assert_int_equal(take(f), -1);
-    frontier_settled(f);
+    settle(f);
     assert_int_equal(frontier_low(f), 100000);
     finish(f);
 }
@@ -546,6 +593,8 @@ int main(void)
         cmocka_unit_test(a_record_read_while_others_are_in_flight_may_be_late_too),
         cmocka_unit_test(untake_brings_back_the_old_order_and_state),
         cmocka_unit_test(what_was_late_only_for_a_failed_transaction_is_late_no_more),
+        cmocka_unit_test(what_was_sent_off_is_settled_and_what_was_taken_beside_it_is_not),
+        cmocka_unit_test(what_was_sent_off_and_what_was_taken_beside_it_go_back_together),
         cmocka_unit_test(late_records_in_flight_go_back_in_front_of_those_that_wait),
         cmocka_unit_test(settled_begins_anew_where_nothing_lies_between_low_and_high),
         cmocka_unit_test(a_clock_that_ran_ahead_does_not_make_everything_late_for_ever),

@@ -233,6 +233,7 @@ static void settle(struct lane *lane, int n)
         hold_drop(hold, entry.handle);
         frontier_take(lane_frontier(lane));
     }
+    frontier_send_off(lane_frontier(lane));
     frontier_settled(lane_frontier(lane));
     lane_set_settled(lane);
 }

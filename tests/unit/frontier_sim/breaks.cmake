@@ -71,8 +71,11 @@ frontier_break(untake_leaves_late_records_late
   "place(f, slot_queue_take(&f->slots, &late));"
   "slot_queue_put(&f->slots, &f->late, slot_queue_take(&f->slots, &late));")
 frontier_break(untake_goes_back_too_far
-  "f->settled_before = f->at.settled;\n    forget_settled(f);\n    give_back_memory(f);"
-  "forget_settled(f);\n    give_back_memory(f);")
+  "f->settled_before = f->sent_off;" "")
+frontier_break(settled_counts_what_was_taken_beside_it
+  "f->settled_before = f->sent_off;" "f->settled_before = f->at.settled;")
+frontier_break(what_was_taken_beside_it_is_settled_with_it
+  "for (; f->n_sent_off > 0; f->n_sent_off--)" "for (f->n_sent_off = 0; f->in_flight.n > 0;)")
 frontier_break(settled_is_forgotten_while_records_wait
   "if (f->heap.n > 0 || f->in_flight.n > 0 ||" "if (f->in_flight.n > 0 ||")
 frontier_break(settled_is_forgotten_while_records_are_in_flight

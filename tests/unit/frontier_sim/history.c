@@ -27,8 +27,11 @@ static void new_owner(struct cast *c, int i)
 
 static void commit(struct cast *c, int i)
 {
+    static bool (*const ways[])(struct sim_worker *, bool) = {worker_commit, worker_send_off,
+                                                              worker_send_off, worker_end};
     bool crash = sim_pick(c->sim, 6) == 0;
-    if (worker_commit(&c->owners[i], crash) && crash)
+    (void)ways[sim_pick(c->sim, 4)](&c->owners[i], crash);
+    if (c->owners[i].frontier == NULL)
         new_owner(c, i);
 }
 

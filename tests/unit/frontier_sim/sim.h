@@ -56,6 +56,14 @@ struct sim {
     char why[256];
 };
 
+/* What one transaction settles. */
+struct sim_batch {
+    struct frontier_entry taken[SIM_MAX_TAKEN];
+    int n_taken;
+    int64_t low; /* the state that it commits; -1: none */
+    char metadata[FRONTIER_METADATA_MAX];
+};
+
 /* One owner of one partition. After a rebalance an old one may live on and not know. */
 struct sim_worker {
     struct sim *sim;
@@ -65,8 +73,8 @@ struct sim_worker {
     int64_t skew_ms; /* of its clock */
     int64_t lead_ms; /* it takes that much ahead of the due time, and commits when due */
     int next;        /* the next record to read */
-    struct frontier_entry taken[SIM_MAX_TAKEN];
-    int n_taken;
+    struct sim_batch batch, sent_off;
+    bool under_way; /* there is one that was sent off */
 };
 
 /* world.c */
@@ -80,8 +88,8 @@ void sim_produce(struct sim *s);
 void sim_leave_gap(struct sim *s, struct sim_tier *t);
 void sim_change_reach(struct sim *s, struct sim_tier *t);
 void sim_trim(struct sim *s, struct sim_tier *t);
-/* A transaction: all that `w` took is settled, and the offset is committed. */
-void sim_publish(struct sim *s, struct sim_worker *w, int64_t low, const char *metadata);
+/* A transaction: all of `b`, which `w` took, is settled, and the offset is committed. */
+void sim_publish(struct sim *s, struct sim_worker *w, const struct sim_batch *b);
 /* The latest time at which a record settles under any reach that was ever configured. */
 int64_t sim_latest_settle_ms(const struct sim_tier *t, const struct sim_record *r);
 bool sim_all_settled(const struct sim *s);
@@ -91,7 +99,13 @@ void worker_start(struct sim_worker *w, struct sim *s, struct sim_tier *t);
 void worker_stop(struct sim_worker *w); /* at once: a crash */
 void worker_read(struct sim_worker *w, int n);
 void worker_take(struct sim_worker *w, int n);
-/* Commits; false: it was fenced, and stopped. With `crash`, it stops before it knows. */
+/* Adds the state to the transaction of what was taken, and commits the one before, if it is under
+ * way: more may be taken beside it now. False: it was fenced, and stopped. With `crash`, it stops
+ * before it knows what came of that one. */
+bool worker_send_off(struct sim_worker *w, bool crash);
+/* Commits what is under way. As above. */
+bool worker_end(struct sim_worker *w, bool crash);
+/* Both. */
 bool worker_commit(struct sim_worker *w, bool crash);
 void worker_abort(struct sim_worker *w);
 /* Reads to the end of the log, and settles all that is due. */

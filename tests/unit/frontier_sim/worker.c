@@ -87,56 +87,92 @@ void worker_read(struct sim_worker *w, int n)
 void worker_take(struct sim_worker *w, int n)
 {
     struct frontier_entry e;
-    while (n-- > 0 && w->n_taken < SIM_MAX_TAKEN && frontier_peek(w->frontier, &e) &&
+    while (n-- > 0 && w->batch.n_taken < SIM_MAX_TAKEN && frontier_peek(w->frontier, &e) &&
            e.settle_ms <= clock_of(w) + w->lead_ms) {
         frontier_take(w->frontier);
         sim_trace(w->sim, "tier %d: take %" PRId64 " settles at %" PRId64 "%s", number_of(w),
                   e.offset, e.settle_ms, e.lap ? ", lap" : "");
         if (w->tier->records[e.handle].offset != e.offset)
             sim_fail(w->sim, "the handle of offset %" PRId64 " is another's", e.offset);
-        w->taken[w->n_taken++] = e;
+        w->batch.taken[w->batch.n_taken++] = e;
     }
 }
 
-static void wait_until_due(struct sim_worker *w)
+static void wait_until_due(struct sim_worker *w, const struct sim_batch *b)
 {
-    for (int i = 0; i < w->n_taken; i++) {
-        if (w->taken[i].settle_ms > clock_of(w))
-            w->sim->now_ms += w->taken[i].settle_ms - clock_of(w);
+    for (int i = 0; i < b->n_taken; i++) {
+        if (b->taken[i].settle_ms > clock_of(w))
+            w->sim->now_ms += b->taken[i].settle_ms - clock_of(w);
     }
 }
 
-bool worker_commit(struct sim_worker *w, bool crash)
+static bool is_fenced(struct sim_worker *w)
 {
-    int64_t low;
-    char metadata[FRONTIER_METADATA_MAX];
-    wait_until_due(w);
-    frontier_state(w->frontier, &low, metadata);
-    if (w->generation != w->tier->generation) {
-        sim_trace(w->sim, "tier %d: owner %d is fenced", number_of(w), w->generation);
-        worker_stop(w);
+    if (w->generation == w->tier->generation)
         return false;
-    }
-    if (frontier_low(w->frontier) > low || low > frontier_high(w->frontier))
-        sim_fail(w->sim, "low %" PRId64 " of the state is out of order", low);
+    sim_trace(w->sim, "tier %d: owner %d is fenced", number_of(w), w->generation);
+    worker_stop(w);
+    return true;
+}
+
+static void state_of(struct sim_worker *w, struct sim_batch *b)
+{
+    frontier_state(w->frontier, &b->low, b->metadata);
+    if (frontier_low(w->frontier) > b->low || b->low > frontier_high(w->frontier))
+        sim_fail(w->sim, "low %" PRId64 " of the state is out of order", b->low);
+}
+
+bool worker_end(struct sim_worker *w, bool crash)
+{
+    if (!w->under_way)
+        return true;
+    wait_until_due(w, &w->sent_off);
+    if (is_fenced(w))
+        return false;
     if (!w->sim->draining)
         worker_read(w, sim_pick(w->sim, 3)); /* while the transaction is under way */
-    if (low >= 0)
-        sim_publish(w->sim, w, low, metadata);
+    if (w->sent_off.low >= 0)
+        sim_publish(w->sim, w, &w->sent_off);
     if (crash) {
         worker_stop(w);
         return true;
     }
     frontier_settled(w->frontier);
-    w->n_taken = 0;
+    w->under_way = false;
     return true;
+}
+
+bool worker_send_off(struct sim_worker *w, bool crash)
+{
+    state_of(w, &w->batch);
+    if (is_fenced(w))
+        return false;
+    if (!worker_end(w, crash))
+        return false;
+    if (w->frontier == NULL)
+        return true;
+    sim_trace(w->sim, "tier %d: send off %d", number_of(w), w->batch.n_taken);
+    frontier_send_off(w->frontier);
+    w->sent_off = w->batch;
+    w->under_way = true;
+    w->batch.n_taken = 0;
+    return true;
+}
+
+bool worker_commit(struct sim_worker *w, bool crash)
+{
+    if (!worker_send_off(w, false))
+        return false;
+    return worker_end(w, crash);
 }
 
 void worker_abort(struct sim_worker *w)
 {
-    sim_trace(w->sim, "tier %d: abort of %d", number_of(w), w->n_taken);
+    sim_trace(w->sim, "tier %d: abort of %d", number_of(w),
+              w->batch.n_taken + (w->under_way ? w->sent_off.n_taken : 0));
     frontier_untake(w->frontier);
-    w->n_taken = 0;
+    w->batch.n_taken = 0;
+    w->under_way = false;
 }
 
 /* What keeps high - low bounded: with all that is due settled, what remains was appended no longer

@@ -182,14 +182,14 @@ static void commit_offset(struct sim *s, struct sim_tier *t, int64_t low, const 
     (void)snprintf(t->metadata, sizeof t->metadata, "%s", metadata);
 }
 
-void sim_publish(struct sim *s, struct sim_worker *w, int64_t low, const char *metadata)
+void sim_publish(struct sim *s, struct sim_worker *w, const struct sim_batch *b)
 {
-    sim_trace(s, "tier %d: commit of %d: %" PRId64 " %s", tier_number(s, w->tier), w->n_taken, low,
-              metadata);
+    sim_trace(s, "tier %d: commit of %d: %" PRId64 " %s", tier_number(s, w->tier), b->n_taken,
+              b->low, b->metadata);
     s->n_commits++;
-    for (int i = 0; i < w->n_taken; i++)
-        settle(s, w, &w->taken[i]);
-    commit_offset(s, w->tier, low, metadata);
+    for (int i = 0; i < b->n_taken; i++)
+        settle(s, w, &b->taken[i]);
+    commit_offset(s, w->tier, b->low, b->metadata);
 }
 
 int64_t sim_latest_settle_ms(const struct sim_tier *t, const struct sim_record *r)
