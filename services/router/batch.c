@@ -52,14 +52,26 @@ void batch_take(struct batch *b, int32_t partition, int64_t offset)
     span->next = offset + 1;
 }
 
-rd_kafka_topic_partition_list_t *batch_offsets(const struct batch *b, const char *topic, bool first)
+rd_kafka_topic_partition_list_t *batch_offsets(const struct batch *b, const char *topic)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)b->n_spans);
     for (size_t i = 0; i < b->n_spans; i++) {
         const struct batch_span *s = &b->spans[i];
-        if (first || s->next > s->first)
-            rd_kafka_topic_partition_list_add(list, topic, s->partition)->offset =
-                first ? s->first : s->next;
+        if (s->next > s->first)
+            rd_kafka_topic_partition_list_add(list, topic, s->partition)->offset = s->next;
     }
     return list;
+}
+
+void batch_begins(const struct batch *b, const char *topic, rd_kafka_topic_partition_list_t *list)
+{
+    for (size_t i = 0; i < b->n_spans; i++) {
+        const struct batch_span *s = &b->spans[i];
+        rd_kafka_topic_partition_t *known =
+            rd_kafka_topic_partition_list_find(list, topic, s->partition);
+        if (known == NULL)
+            rd_kafka_topic_partition_list_add(list, topic, s->partition)->offset = s->first;
+        else if (s->first < known->offset)
+            known->offset = s->first;
+    }
 }

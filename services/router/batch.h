@@ -19,7 +19,8 @@ struct batch {
     struct batch_span *spans;
     size_t n_spans, cap_spans;
     int64_t began_mono_ms;
-    bool urgent; /* something in it is due soon */
+    int64_t ended_mono_us; /* when it was full, or nothing more was waited for */
+    bool urgent;           /* something in it is due soon */
 };
 
 void batch_clear(struct batch *b);
@@ -33,8 +34,9 @@ RP_NODISCARD int batch_reach(struct batch *b, int32_t partition, int64_t offset,
 /* Takes the record that was reached. */
 void batch_take(struct batch *b, int32_t partition, int64_t offset);
 
-/* The offsets to commit (`first` false) or to read again from; the caller's to destroy. */
-rd_kafka_topic_partition_list_t *batch_offsets(const struct batch *b, const char *topic,
-                                               bool first);
+/* The offsets to commit; the caller's to destroy. */
+rd_kafka_topic_partition_list_t *batch_offsets(const struct batch *b, const char *topic);
+/* Adds to `list` where to read again, unless that is before it already. */
+void batch_begins(const struct batch *b, const char *topic, rd_kafka_topic_partition_list_t *list);
 
 #endif

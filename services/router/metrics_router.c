@@ -74,17 +74,25 @@ void router_metrics_routed(struct router_metrics *m, const struct route *route)
         count(m, m->loops);
 }
 
+void router_metrics_sent_off(struct router_metrics *m)
+{
+    m->n_sent_off = m->n_uncommitted;
+}
+
 void router_metrics_committed(struct router_metrics *m, int64_t took_us)
 {
-    for (size_t i = 0; i < m->n_uncommitted; i++)
+    for (size_t i = 0; i < m->n_sent_off; i++)
         rp_series_add(m->uncommitted[i], 1);
-    m->n_uncommitted = 0;
+    for (size_t i = m->n_sent_off; i < m->n_uncommitted; i++)
+        m->uncommitted[i - m->n_sent_off] = m->uncommitted[i];
+    m->n_uncommitted -= m->n_sent_off;
+    m->n_sent_off = 0;
     rp_series_observe(m->transactions, (double)took_us / 1e6);
 }
 
 void router_metrics_dropped(struct router_metrics *m)
 {
-    m->n_uncommitted = 0;
+    m->n_uncommitted = m->n_sent_off = 0;
 }
 
 void router_metrics_failed(struct router_metrics *m)

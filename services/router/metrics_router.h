@@ -23,6 +23,7 @@ struct router_metrics {
     struct rp_series *loops, *transactions, *failures;
     struct rp_series **uncommitted; /* one more in each, once the batch is committed */
     size_t n_uncommitted, cap_uncommitted;
+    size_t n_sent_off; /* the first so many of them are of a batch that was sent off */
 };
 
 /* A zeroed one. */
@@ -30,8 +31,11 @@ void router_metrics_init(struct router_metrics *m, struct rp_metrics *metrics);
 void router_metrics_clear(struct router_metrics *m);
 /* It is in the batch, and counts when that is committed. */
 void router_metrics_routed(struct router_metrics *m, const struct route *route);
+/* What was routed is sent off, and more may be routed before that is committed. */
+void router_metrics_sent_off(struct router_metrics *m);
+/* The batch that was sent off is committed. */
 void router_metrics_committed(struct router_metrics *m, int64_t took_us);
-/* The batch is not committed, for all that is known; what comes again counts then. */
+/* Nothing is committed, for all that is known; what comes again counts then. */
 void router_metrics_dropped(struct router_metrics *m);
 void router_metrics_failed(struct router_metrics *m);
 

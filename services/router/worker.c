@@ -27,6 +27,8 @@
  * where a router has fallen behind, and it would have more transactions to do, not fewer. */
 #define CATCH_UP_MS 50
 
+#define LOOK_EVERY 32 /* records between two looks whether what was sent off is acknowledged */
+
 struct router {
     struct rp_worker *w;
     const struct rp_config *config;
@@ -36,7 +38,7 @@ struct router {
     struct rp_registry *registry;
     struct route_context route;
     struct router_metrics metrics;
-    struct batch batch;
+    struct batch batch, sent_off;
     struct rp_arena headers;                        /* of the message at hand */
     const rd_kafka_topic_partition_list_t *leaving; /* being revoked; NULL: none */
     bool joined;                                    /* the group has given us partitions, or none */
@@ -74,12 +76,13 @@ static void heard(struct router *r, const rd_kafka_topic_partition_list_t *parts
         rp_stall_heard(&r->stall, parts->elems[i].topic, parts->elems[i].partition);
 }
 
-/* The batch is not published, or perhaps: goes back to where it began. */
-static void rewind_batch(struct router *r, bool unknown)
+/* What is not committed, or perhaps not, is read again. */
+static void rewind_batches(struct router *r, bool unknown)
 {
     struct rp_error err;
-    rd_kafka_topic_partition_list_t *offsets =
-        batch_offsets(&r->batch, r->config->topics.failed_tasks, true);
+    rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new(8);
+    batch_begins(&r->sent_off, r->config->topics.failed_tasks, offsets);
+    batch_begins(&r->batch, r->config->topics.failed_tasks, offsets);
     drop_leaving(r, offsets);
     heard(r, offsets);
     RP_CRASH_POINT(rewind_before);
@@ -90,46 +93,84 @@ static void rewind_batch(struct router *r, bool unknown)
     RP_CRASH_POINT(rewind_after);
     rd_kafka_topic_partition_list_destroy(offsets);
     batch_reset(&r->batch);
+    batch_reset(&r->sent_off);
     router_metrics_dropped(&r->metrics);
 }
 
-/* The batch failed before its commit, or in it (`unknown`). */
-static void fail_batch(struct router *r, bool unknown, const struct rp_error *err)
+/* A batch failed before its commit, or in it (`unknown`). */
+static void fail(struct router *r, bool unknown, const struct rp_error *err)
 {
     router_metrics_failed(&r->metrics);
     rp_outbox_failed(&r->outbox, err);
-    rewind_batch(r, unknown);
+    rewind_batches(r, unknown);
 }
 
-static enum rp_published publish_batch(struct router *r, struct rp_error *err)
+/* Commits the older batch, or the only one. False: it failed, and all is read again. */
+static bool commit(struct router *r, struct batch *b)
 {
-    if (rp_publisher_begin(r->outbox.publisher, false, err) != 0)
-        return RP_NOT_PUBLISHED;
+    struct rp_error err;
+    enum rp_published result = rp_publisher_commit(r->outbox.publisher, &err);
+    if (result != RP_PUBLISHED) {
+        fail(r, result == RP_UNKNOWN, &err);
+        return false;
+    }
+    router_metrics_committed(&r->metrics, rp_mono_us() - b->ended_mono_us);
+    rp_outbox_done(&r->outbox);
+    batch_reset(b);
+    return true;
+}
+
+static bool commit_sent_off(struct router *r)
+{
+    return r->sent_off.n_spans == 0 || commit(r, &r->sent_off);
+}
+
+/* The batch at hand failed; the one before need not. */
+static void fail_batch(struct router *r, const struct rp_error *err)
+{
+    if (commit_sent_off(r))
+        fail(r, false, err);
+}
+
+static enum rp_published send_offsets(struct router *r, struct rp_error *err)
+{
     rd_kafka_topic_partition_list_t *offsets =
-        batch_offsets(&r->batch, r->config->topics.failed_tasks, false);
+        batch_offsets(&r->batch, r->config->topics.failed_tasks);
     enum rp_published result = rp_publisher_offsets(r->outbox.publisher, r->consumer, offsets, err);
     rd_kafka_topic_partition_list_destroy(offsets);
-    return result == RP_PUBLISHED ? rp_publisher_commit(r->outbox.publisher, err) : result;
+    return result;
 }
 
-/* Publishes what was taken, if anything. False: it failed, and is read again. */
-static bool close_batch(struct router *r)
+/* Sends off what was taken, if anything, and commits what was sent off before. False: that or this
+ * failed, and is read again. */
+static bool send_off(struct router *r)
 {
     struct rp_error err;
     if (r->outbox.n == 0) {
+        bool committed = commit_sent_off(r);
         batch_reset(&r->batch);
-        return true;
+        return committed;
     }
-    int64_t began_mono_us = rp_mono_us();
-    enum rp_published result = publish_batch(r, &err);
-    if (result != RP_PUBLISHED) {
-        fail_batch(r, result == RP_UNKNOWN, &err);
+    r->batch.ended_mono_us = rp_mono_us();
+    if (send_offsets(r, &err) != RP_PUBLISHED) {
+        fail_batch(r, &err);
         return false;
     }
-    router_metrics_committed(&r->metrics, rp_mono_us() - began_mono_us);
-    rp_outbox_done(&r->outbox);
-    batch_reset(&r->batch);
+    if (!commit_sent_off(r))
+        return false;
+    router_metrics_sent_off(&r->metrics);
+    if (!rp_outbox_send_off(&r->outbox))
+        return commit(r, &r->batch);
+    struct batch batch = r->batch;
+    r->batch = r->sent_off;
+    r->sent_off = batch;
     return true;
+}
+
+/* Publishes all that was taken. False: it failed, and is read again. */
+static bool close_batch(struct router *r)
+{
+    return send_off(r) && commit_sent_off(r);
 }
 
 /* Nothing can be said of the record now. Its partition waits; the others go on. */
@@ -165,7 +206,7 @@ static void take(struct router *r, const rd_kafka_message_t *m, struct route *ro
     struct rp_error err;
     if (rp_outbox_send(&r->outbox, r->config->topics.failed_tasks, m->partition, m->offset,
                        &route->out, &err) != 0) {
-        fail_batch(r, false, &err);
+        fail_batch(r, &err);
         return;
     }
     batch_take(&r->batch, m->partition, m->offset);
@@ -220,8 +261,14 @@ static bool reach(struct router *r, int32_t partition, int64_t offset, struct rp
         return true;
     *copy = **lesson; /* closing the batch may change the lessons */
     *lesson = copy;
-    return r->outbox.n == 0 ||
-           (close_batch(r) && batch_reach(&r->batch, partition, offset, &err) == 0);
+    if (r->outbox.n == 0 && r->sent_off.n_spans == 0)
+        return true;
+    if (!close_batch(r))
+        return false;
+    if (batch_reach(&r->batch, partition, offset, &err) == 0)
+        return true;
+    rp_outbox_give_up(&r->outbox, &err);
+    return false;
 }
 
 /* The log was cut: what is known of its records is of those that are gone. What the batch has of
@@ -233,7 +280,12 @@ static bool forget_cut(struct router *r, int32_t partition, int64_t offset)
         rp_outbox_give_up(&r->outbox, &err);
         return false;
     }
-    bool closed = close_batch(r);
+    /* What was sent off may go up to where nothing is any more: it is read again as well. */
+    bool closed = r->sent_off.n_spans == 0 && close_batch(r);
+    if (r->sent_off.n_spans > 0) {
+        rp_outbox_abort(&r->outbox);
+        rewind_batches(r, false);
+    }
     rp_outbox_forget(&r->outbox, r->config->topics.failed_tasks, partition);
     return closed;
 }
@@ -360,7 +412,7 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
     RP_CRASH_POINT(revoked_before);
     if (lost) {
         rp_outbox_abort(&r->outbox);
-        rewind_batch(r, false);
+        rewind_batches(r, false);
     } else {
         (void)close_batch(r);
     }
@@ -395,14 +447,24 @@ static void step(struct router *r)
     if (r->outbox.n > 0)
         wait_ms = linger_left_ms(r);
     if (r->outbox.n > 0 && (rp_outbox_full(&r->outbox) || wait_ms <= -CATCH_UP_MS)) {
-        (void)close_batch(r);
+        (void)send_off(r);
         return;
     }
+    if (r->sent_off.n_spans > 0)
+        wait_ms = 0;
     rd_kafka_message_t *m = rp_consumer_poll(r->consumer, wait_ms > 0 ? (int)wait_ms : 0);
     r->route.policies = rp_worker_policies(r->w);
     if (m != NULL) {
-        handle(r, m);
+        if (!rp_outbox_stopping(&r->outbox)) /* else what failed while it came is not read again */
+            handle(r, m);
         rd_kafka_message_destroy(m);
+        if (r->sent_off.n_spans > 0 && r->outbox.n % LOOK_EVERY == 0 &&
+            rp_publisher_acknowledged(r->outbox.publisher, 0))
+            (void)commit_sent_off(r);
+        return;
+    }
+    if (r->sent_off.n_spans > 0) {
+        (void)commit_sent_off(r);
         return;
     }
     look_for_stalls(r);
@@ -463,6 +525,7 @@ static void tear_down(struct router *r)
     rp_arena_clear(&r->headers);
     rp_buf_clear(&r->route.letter);
     batch_clear(&r->batch);
+    batch_clear(&r->sent_off);
     router_metrics_clear(&r->metrics);
     intake_clear(&r->intake);
 }

@@ -22,13 +22,21 @@ static void reach(int32_t partition, int64_t offset)
     assert_int_equal(batch_reach(&batch, partition, offset, &err), 0);
 }
 
-static int64_t offset_of(bool first, int32_t partition)
+static int64_t offset_in(rd_kafka_topic_partition_list_t *list, int32_t partition)
 {
-    rd_kafka_topic_partition_list_t *list = batch_offsets(&batch, "t", first);
     rd_kafka_topic_partition_t *p = rd_kafka_topic_partition_list_find(list, "t", partition);
     int64_t offset = p == NULL ? -1 : p->offset;
     rd_kafka_topic_partition_list_destroy(list);
     return offset;
+}
+
+static int64_t offset_of(bool first, int32_t partition)
+{
+    if (!first)
+        return offset_in(batch_offsets(&batch, "t"), partition);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    batch_begins(&batch, "t", list);
+    return offset_in(list, partition);
 }
 
 static void it_commits_behind_the_last_and_goes_back_to_the_first(void **state)

@@ -42,24 +42,44 @@ static void assert_counted(int n)
     assert_int_equal((int)rp_series_value(m.loops), n);
 }
 
+static void commit(void)
+{
+    router_metrics_sent_off(&m);
+    router_metrics_committed(&m, 1000);
+}
+
 static void what_is_committed_counts(void **state)
 {
     (void)state;
     route_some(5);
     assert_counted(0);
+    commit();
+    assert_counted(5);
+    commit();
+    assert_counted(5);
+}
+
+static void what_is_routed_beside_it_counts_when_it_is_committed_itself(void **state)
+{
+    (void)state;
+    route_some(5);
+    router_metrics_sent_off(&m);
+    route_some(3);
     router_metrics_committed(&m, 1000);
     assert_counted(5);
-    router_metrics_committed(&m, 1000);
-    assert_counted(5);
+    commit();
+    assert_counted(8);
 }
 
 static void what_is_aborted_and_comes_again_counts_once(void **state)
 {
     (void)state;
     route_some(5);
+    router_metrics_sent_off(&m);
+    route_some(2);
     router_metrics_dropped(&m);
     route_some(5);
-    router_metrics_committed(&m, 1000);
+    commit();
     assert_counted(5);
 }
 
@@ -68,6 +88,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(what_is_committed_counts),
+        TEST(what_is_routed_beside_it_counts_when_it_is_committed_itself),
         TEST(what_is_aborted_and_comes_again_counts_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
