@@ -342,7 +342,7 @@ static void await(struct dispatch *d)
     }
     left = left_us(d);
     due = b->last_ms * 1000 - rp_wall_us();
-    if (left >= due || due > most_us)
+    if (left >= due || due <= 0 || due > most_us)
         (void)end_sent_off(d);
     else if (left > 0)
         (void)usleep((useconds_t)left);

@@ -28,7 +28,8 @@ void batch_clear(struct batch *b);
 void batch_reset(struct batch *b);
 
 /* Notes that the batch has come to this record, without taking it. Where it lies before others that
- * were taken, the log was cut: those are neither committed nor read again. */
+ * were taken, the log was cut: those are neither committed nor read again. What was sent off before
+ * is committed as it was. */
 RP_NODISCARD int batch_reach(struct batch *b, int32_t partition, int64_t offset,
                              struct rp_error *err);
 /* Takes the record that was reached. */

@@ -280,12 +280,7 @@ static bool forget_cut(struct router *r, int32_t partition, int64_t offset)
         rp_outbox_give_up(&r->outbox, &err);
         return false;
     }
-    /* What was sent off may go up to where nothing is any more: it is read again as well. */
-    bool closed = r->sent_off.n_spans == 0 && close_batch(r);
-    if (r->sent_off.n_spans > 0) {
-        rp_outbox_abort(&r->outbox);
-        rewind_batches(r, false);
-    }
+    bool closed = close_batch(r);
     rp_outbox_forget(&r->outbox, r->config->topics.failed_tasks, partition);
     return closed;
 }
