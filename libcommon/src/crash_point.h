@@ -26,6 +26,8 @@
     POINT(9, commit_after, "router delayer replay")                                                \
     POINT(10, abort_before, "router delayer")                                                      \
     POINT(11, abort_after, "router delayer")                                                       \
+    POINT(12, offsets_beside, "router delayer")                                                    \
+    POINT(13, committed_beside, "router delayer")                                                  \
     POINT(20, rewind_before, "router")                                                             \
     POINT(21, rewind_after, "router")                                                              \
     POINT(22, assigned, "router delayer archiver")                                                 \

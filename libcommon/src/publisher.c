@@ -536,6 +536,8 @@ static enum rp_published send_offsets(struct rp_publisher *p,
         rd_kafka_error_destroy(error);
     rd_kafka_consumer_group_metadata_destroy(group);
     RP_CRASH_POINT(offsets_after);
+    if (sent_off(p) != NULL)
+        RP_CRASH_POINT(offsets_beside);
     if (error == NULL)
         return send_held_or_abort(p, err);
     rp_held_drop(&p->b->held);
@@ -620,6 +622,8 @@ enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *e
     end_batch(p, b);
     b->rk = NULL;
     if (error == NULL) {
+        if (p->b->open)
+            RP_CRASH_POINT(committed_beside);
         renew_if_worn(p);
         return RP_PUBLISHED;
     }

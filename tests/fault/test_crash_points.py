@@ -48,7 +48,8 @@ class Victim:
         number, name, nth = self.now
         if name.startswith(("init", "revoked", "rewind", "abort", "trim", "day", "assigned")):
             nth = 1  # seldom comes a second time
-        section = {"listen": f"127.0.0.1:{self.service.port}", "batch": self.rng.choice(BATCHES)}
+        batch = 1 if name.endswith("beside") else self.rng.choice(BATCHES)  # two transactions at once
+        section = {"listen": f"127.0.0.1:{self.service.port}", "batch": batch}
         self.pipeline.write_config(self.service.config, {self.service.name: section})
         self.service.start(REPRISE_CRASH_POINT=f"{number}:{nth}")
 
