@@ -91,3 +91,21 @@ int rp_producer_fence(rd_kafka_t *rk, struct rp_error *err)
     RP_CRASH_POINT(init_after);
     return error == NULL ? 0 : rp_kafka_fail_error(err, error, "init transactions");
 }
+
+int64_t rp_producer_batch_bytes(rd_kafka_t *rk)
+{
+    char text[24];
+    size_t size = sizeof text;
+    bool known =
+        rd_kafka_conf_get(rd_kafka_conf(rk), "batch.size", text, &size) == RD_KAFKA_CONF_OK;
+    return known ? strtoll(text, NULL, 10) : INT64_MAX;
+}
+
+rd_kafka_headers_t *rp_producer_headers(const struct rp_header *headers, size_t n)
+{
+    rd_kafka_headers_t *list = rd_kafka_headers_new(n);
+    for (size_t i = 0; i < n; i++)
+        (void)rd_kafka_header_add(list, headers[i].key.data, (ssize_t)headers[i].key.len,
+                                  headers[i].value.data, (ssize_t)headers[i].value.len);
+    return list;
+}

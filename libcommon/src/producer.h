@@ -29,4 +29,10 @@ RP_NODISCARD int rp_producer_new(const struct rp_producer_spec *spec, const char
 /* Ends what another one of the same id has under way. Blocks for 10 s at most. */
 RP_NODISCARD int rp_producer_fence(rd_kafka_t *rk, struct rp_error *err);
 
+/* librdkafka's batch.size. */
+int64_t rp_producer_batch_bytes(rd_kafka_t *rk);
+
+/* A copy, for a record to be sent; the caller's to destroy unless that succeeds. */
+rd_kafka_headers_t *rp_producer_headers(const struct rp_header *headers, size_t n);
+
 #endif

@@ -9,17 +9,13 @@
 #include "crash_point.h"
 #include "held.h"
 #include "log.h"
-#include "producer.h"
 #include "record_size.h"
 #include "rounds.h"
 #include "topic_handles.h"
+#include "turns.h"
 
 #define CALL_MS      RP_PRODUCER_CALL_MS
 #define MAX_FAILURES 1024u
-
-/* The coordinator ends one transaction while the next is acknowledged and a third one filled. */
-static const char *const suffixes[] = {"", "-next", "-third"};
-#define TURNS (sizeof suffixes / sizeof *suffixes)
 
 struct batch {
     bool open;
@@ -42,13 +38,9 @@ struct rp_publisher {
     char *id;
     const char *linger_ms;
     bool transactional;
-    rd_kafka_t *turns[TURNS]; /* NULL: to be made */
-    size_t turn;              /* whose the next batch is */
+    struct rp_turns turns; /* worn: to be made anew when no batch is under way */
     struct rp_topic_handles topics;
-    uint64_t made;
     int64_t batch_bytes;     /* librdkafka's batch.size */
-    atomic_bool unanswered;  /* a request of a transaction was not: a copy may be under way */
-    bool worn;               /* producers, to be made anew when no batch is under way */
     struct batch batches[2]; /* by turns: the one that is filled, and the one that was sent off */
     struct batch *b;         /* the first of these, whether it is open or not */
     struct batch *told;      /* whose failures are asked for; NULL: they were told */
@@ -119,17 +111,11 @@ int rp_publisher_new(const struct rp_config *config, const char *id, const char 
 static void destroy_producers(struct rp_publisher *p)
 {
     rp_topic_handles_clear(&p->topics);
-    for (size_t i = 0; i < TURNS; i++)
-        if (p->turns[i] != NULL) {
-            (void)rd_kafka_purge(p->turns[i], RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
-            rd_kafka_destroy(p->turns[i]);
-            p->turns[i] = NULL;
-        }
+    rp_turns_destroy(&p->turns);
     for (size_t i = 0; i < 2; i++) {
         p->batches[i].rk = NULL;
         p->batches[i].unacknowledged = 0;
     }
-    p->worn = false;
 }
 
 /* The brokers know the transactions of one producer apart by its epoch alone, which stays the same
@@ -139,20 +125,13 @@ static void renew_if_worn(struct rp_publisher *p)
 {
     if (p->batches[0].open || p->batches[1].open)
         return;
-    if (atomic_load(&p->unanswered)) {
+    if (atomic_load(&p->turns.unanswered)) {
         rp_log(RP_LOG_INFO, "producer-made-anew",
                rp_f_str("error", "a request of its last transaction was not answered"));
-        p->worn = true;
+        p->turns.worn = true;
     }
-    if (p->worn)
+    if (p->turns.worn)
         destroy_producers(p);
-}
-
-static rd_kafka_t *take_turns(struct rp_publisher *p)
-{
-    rd_kafka_t *rk = p->turns[p->turn];
-    p->turn = p->transactional ? (p->turn + 1) % TURNS : 0;
-    return rk;
 }
 
 static void end_batch(struct rp_publisher *p, struct batch *b)
@@ -178,15 +157,6 @@ void rp_publisher_free(struct rp_publisher *p)
     free(p);
 }
 
-static int64_t batch_bytes(rd_kafka_t *rk)
-{
-    char text[24];
-    size_t size = sizeof text;
-    bool known =
-        rd_kafka_conf_get(rd_kafka_conf(rk), "batch.size", text, &size) == RD_KAFKA_CONF_OK;
-    return known ? strtoll(text, NULL, 10) : INT64_MAX;
-}
-
 static int make_producers(struct rp_publisher *p, struct rp_error *err)
 {
     const struct rp_producer_spec spec = {
@@ -196,40 +166,18 @@ static int make_producers(struct rp_publisher *p, struct rp_error *err)
         .transactional = p->transactional,
         .delivered = delivered,
         .opaque = p,
-        .unanswered = &p->unanswered,
     };
-    p->turn = 0;
-    for (size_t i = 0; i < (p->transactional ? TURNS : 1); i++)
-        if (rp_producer_new(&spec, suffixes[i], &p->turns[i], err) != 0) {
-            destroy_producers(p);
-            return -1;
-        }
-    p->made++;
-    atomic_store(&p->unanswered, false);
-    p->batch_bytes = batch_bytes(p->turns[0]);
-    for (size_t i = 0; i < TURNS && p->transactional; i++)
-        if (rp_producer_fence(p->turns[i], err) != 0) {
-            destroy_producers(p);
-            return -1;
-        }
+    if (rp_turns_make(&p->turns, &spec, err) != 0)
+        return -1;
+    p->batch_bytes = rp_producer_batch_bytes(p->turns.producers[0]);
     return 0;
-}
-
-static bool has_failed(rd_kafka_t *rk)
-{
-    char text[256];
-    if (rk == NULL || rd_kafka_fatal_error(rk, text, sizeof text) == 0)
-        return false;
-    rp_log(RP_LOG_WARN, "producer-made-anew", rp_f_str("error", text));
-    return true;
 }
 
 int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
 {
-    for (size_t i = 0; i < TURNS; i++)
-        if (has_failed(p->turns[i]))
-            destroy_producers(p);
-    return p->turns[0] != NULL ? 0 : make_producers(p, err);
+    if (rp_turns_failed(&p->turns))
+        destroy_producers(p);
+    return p->turns.producers[0] != NULL ? 0 : make_producers(p, err);
 }
 
 int rp_publisher_begin(struct rp_publisher *p, bool at_once, struct rp_error *err)
@@ -246,13 +194,13 @@ int rp_publisher_begin(struct rp_publisher *p, bool at_once, struct rp_error *er
     p->told = b;
     if (sent_off(p) == NULL && rp_publisher_open(p, err) != 0)
         return -1;
-    b->rk = take_turns(p);
+    b->rk = rp_turns_take(&p->turns);
     if (p->transactional) {
         rd_kafka_error_t *error = rd_kafka_begin_transaction(b->rk);
         if (error != NULL) {
             (void)rp_kafka_fail_error(err, error, "begin transaction");
             b->rk = NULL;
-            p->worn = true;
+            p->turns.worn = true;
             renew_if_worn(p);
             err->cls = RP_RETRIABLE; /* a new producer can do what this one cannot */
             return -1;
@@ -268,15 +216,6 @@ int rp_publisher_begin(struct rp_publisher *p, bool at_once, struct rp_error *er
 }
 
 static enum rp_published wait_for(struct rp_publisher *p, struct batch *b, struct rp_error *err);
-
-static rd_kafka_headers_t *copy_headers(const struct rp_header *headers, size_t n)
-{
-    rd_kafka_headers_t *list = rd_kafka_headers_new(n);
-    for (size_t i = 0; i < n; i++)
-        (void)rd_kafka_header_add(list, headers[i].key.data, (ssize_t)headers[i].key.len,
-                                  headers[i].value.data, (ssize_t)headers[i].value.len);
-    return list;
-}
 
 /* `copy`: RD_KAFKA_MSG_F_COPY, or 0 where the value stays until it is acknowledged. */
 static rd_kafka_resp_err_t produce(struct rp_publisher *p, const struct rp_outgoing *record,
@@ -416,7 +355,7 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
     b->bytes += bytes;
     if (b->holding && b->bytes > p->batch_bytes && send_held(p, err) != 0)
         return -1;
-    rd_kafka_headers_t *headers = copy_headers(record->headers, record->n_headers);
+    rd_kafka_headers_t *headers = rp_producer_headers(record->headers, record->n_headers);
     return b->holding ? rp_held_add(&b->held, record, headers, err)
                       : send_now(p, record, headers, RD_KAFKA_MSG_F_COPY, err);
 }
@@ -445,11 +384,11 @@ static void abort_batch(struct rp_publisher *p, struct batch *b)
             struct rp_error err;
             (void)rp_kafka_fail_error(&err, error, "abort transaction");
             rp_log(RP_LOG_WARN, "abort-failed", rp_f_str("error", err.text));
-            p->worn = true;
+            p->turns.worn = true;
         }
     }
     if (b->unacknowledged > 0)
-        p->worn = true;
+        p->turns.worn = true;
     else
         b->rk = NULL;
     renew_if_worn(p);
@@ -508,7 +447,7 @@ enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err
 bool rp_publisher_send_off(struct rp_publisher *p)
 {
     assert(p->b->open && sent_off(p) == NULL);
-    if (!p->transactional || p->worn || atomic_load(&p->unanswered))
+    if (!p->transactional || p->turns.worn || atomic_load(&p->turns.unanswered))
         return false;
     p->b = p->b == &p->batches[0] ? &p->batches[1] : &p->batches[0];
     return true;
@@ -586,7 +525,7 @@ enum rp_published rp_publisher_group_offsets(struct rp_publisher *p, const char 
 
 uint64_t rp_publisher_made(const struct rp_publisher *p)
 {
-    return p->made;
+    return p->turns.made;
 }
 
 /* The records are out, and were acknowledged: a failed commit of the offsets only means that they
