@@ -140,19 +140,25 @@ bool rp_outbox_send_off(struct rp_outbox *o)
     return true;
 }
 
+/* Of the batch that ends next: the one that was sent off, or else the one at hand. */
+static const struct rp_outbox_item *oldest(const struct rp_outbox *o, size_t *out_n)
+{
+    *out_n = o->n_sent_off > 0 ? o->n_sent_off : o->n;
+    return o->n_sent_off > 0 ? o->sent_off : o->items;
+}
+
 void rp_outbox_done(struct rp_outbox *o)
 {
-    bool sent_off = o->n_sent_off > 0;
-    const struct rp_outbox_item *items = sent_off ? o->sent_off : o->items;
-    size_t n = sent_off ? o->n_sent_off : o->n;
+    size_t n;
+    const struct rp_outbox_item *items = oldest(o, &n);
     for (size_t i = 0; i < n; i++) {
         const struct rp_outbox_item *item = &items[i];
         rp_lessons_forget(&o->lessons, item->topic, item->partition, item->offset);
         rp_sent_forget(&o->sent, item->topic, item->partition, item->offset);
     }
-    o->n_sent_off = 0;
-    if (!sent_off)
+    if (o->n_sent_off == 0)
         end_batch(o, rp_outbox_full(o));
+    o->n_sent_off = 0;
     o->backoff_ms = 0;
 }
 
@@ -200,15 +206,14 @@ static void mark_sent(struct rp_outbox *o)
 
 void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err)
 {
-    size_t n;
+    size_t n, n_items;
     rp_publisher_abort(o->publisher);
     const struct rp_failure_report *failures = rp_publisher_failures(o->publisher, &n);
-    bool sent_off = o->n_sent_off > 0; /* else it is the one at hand that failed */
-    const struct rp_outbox_item *items = sent_off ? o->sent_off : o->items;
-    size_t n_items = sent_off ? o->n_sent_off : o->n;
+    const struct rp_outbox_item *items = oldest(o, &n_items);
+    bool alone = o->alone && o->n_sent_off == 0; /* what is sent off never is */
     for (size_t i = 0; i < n; i++)
         if (failures[i].tag < n_items)
-            learn_from(o, &items[failures[i].tag], o->alone && !sent_off, failures[i].code);
+            learn_from(o, &items[failures[i].tag], alone, failures[i].code);
     mark_sent(o);
     rp_targets_forget(o->targets);
     drop_batches(o);

@@ -48,17 +48,20 @@ struct rp_publisher {
     rd_kafka_topic_partition_list_t *offsets; /* for the commit */
 };
 
-static struct batch *sent_off(struct rp_publisher *p)
+static struct batch *other(struct rp_publisher *p)
 {
-    struct batch *other = p->b == &p->batches[0] ? &p->batches[1] : &p->batches[0];
-    return other->open ? other : NULL;
+    return p->b == &p->batches[0] ? &p->batches[1] : &p->batches[0];
+}
+
+static bool has_sent_off(struct rp_publisher *p)
+{
+    return other(p)->open;
 }
 
 /* Whose turn it is to end. */
 static struct batch *oldest(struct rp_publisher *p)
 {
-    struct batch *other = sent_off(p);
-    return other != NULL ? other : p->b;
+    return has_sent_off(p) ? other(p) : p->b;
 }
 
 static void note_failure(struct batch *b, size_t tag, rd_kafka_resp_err_t code)
@@ -192,7 +195,7 @@ int rp_publisher_begin(struct rp_publisher *p, bool at_once, struct rp_error *er
     rp_rounds_clear(&b->rounds);
     b->waited_ms = 0;
     p->told = b;
-    if (sent_off(p) == NULL && rp_publisher_open(p, err) != 0)
+    if (!has_sent_off(p) && rp_publisher_open(p, err) != 0)
         return -1;
     b->rk = rp_turns_take(&p->turns);
     if (p->transactional) {
@@ -446,10 +449,10 @@ enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err
 
 bool rp_publisher_send_off(struct rp_publisher *p)
 {
-    assert(p->b->open && sent_off(p) == NULL);
+    assert(p->b->open && !has_sent_off(p));
     if (!p->transactional || p->turns.worn || atomic_load(&p->turns.unanswered))
         return false;
-    p->b = p->b == &p->batches[0] ? &p->batches[1] : &p->batches[0];
+    p->b = other(p);
     return true;
 }
 
@@ -475,7 +478,7 @@ static enum rp_published send_offsets(struct rp_publisher *p,
         rd_kafka_error_destroy(error);
     rd_kafka_consumer_group_metadata_destroy(group);
     RP_CRASH_POINT(offsets_after);
-    if (sent_off(p) != NULL)
+    if (has_sent_off(p))
         RP_CRASH_POINT(offsets_beside);
     if (error == NULL)
         return send_held_or_abort(p, err);
