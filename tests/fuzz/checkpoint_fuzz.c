@@ -57,6 +57,7 @@ static void check_frontier(struct rp_bytes text, int64_t low)
     for (int i = 0; i < 5 && frontier_peek(f, &head); i++) {
         check(head.offset >= low);
         frontier_take(f);
+        frontier_send_off(f);
         frontier_settled(f);
         handles--;
     }

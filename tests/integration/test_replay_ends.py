@@ -176,7 +176,7 @@ def test_a_producer_that_is_made_after_a_takeover_sends_nothing(replays):
     from confluent_kafka import Producer
 
     replays.insert("late", 200, replays.target)
-    process, job = begun(replays, "late", "--rate", "20", count=5, crash="1:3:S")
+    process, job = begun(replays, "late", "--rate", "20", count=5, crash="1:4:S")  # it made three at first
     Producer({
         "bootstrap.servers": replays.pipeline.kafka.bootstrap, "transactional.id": f"reprise-replay-{job}",
     }).init_transactions(30)  # fmt: skip
