@@ -54,7 +54,7 @@ def sized(options):
     small = options.quick
     options.lateness_rounds = options.burst_rounds = options.rounds or (1 if small else 2)
     options.rounds = options.rounds or (1 if small else 3)
-    options.unsettled = 0 if small else 1  # rounds of a part that are counted nowhere, first
+    options.unsettled = 0 if small else 3  # rounds of a part that are counted nowhere, first
     options.count = options.count or (50_000 if small else 500_000)
     options.pending = [100_000, 200_000] if small else [1_000_000, 10_000_000]
     options.days = [20_000, 50_000] if small else [1_000_000, 10_000_000]

@@ -71,7 +71,7 @@ def add_rates(figures, label, what, ours, raw, goal):
 
 
 def router(stage, figures, options):
-    if options.unsettled:
+    for _ in range(options.unsettled):
         router_round(stage, None, options.count, 0, "")
     for size in options.sizes:
         for workers in sorted({1, CORES}):
@@ -96,7 +96,7 @@ def router_round(stage, figures, count, number, label, size=200, workers=1, part
 
 
 def delayer(stage, figures, options):
-    if options.unsettled:
+    for _ in range(options.unsettled):
         delayer_round(stage, None, options.count, 0, "")
     for size in options.sizes:
         label = f"delayer, {size} B, a backlog that is due"
