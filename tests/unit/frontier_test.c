@@ -544,34 +544,6 @@ static void freeing_gives_back_each_handle_in_flight_or_held(void **unused)
     frontier_free(NULL, ignore, &released);
 }
 
-static void memory_is_given_back_after_a_burst(void **unused)
-{
-    (void)unused;
-    struct frontier *f = open_new();
-    for (int64_t i = 0; i < 100000; i++)
-        add(f, i, i * 7919 % 50000);
-    assert_true(frontier_memory(f) < 100000 * 64);
-    int64_t last = -1;
-    for (int64_t i = 0; i < 99990; i++) {
-        struct frontier_entry e;
-        assert_true(frontier_peek(f, &e));
-        assert_true(e.settle_ms >= last);
-        last = e.settle_ms;
-        frontier_take(f);
-        if (i % 100 == 0)
-            settle(f);
-    }
-    settle(f);
-    assert_int_equal(frontier_held(f), 10);
-    assert_true(frontier_memory(f) < 4096);
-    for (int i = 0; i < 10; i++)
-        assert_true(take(f) >= 0);
-    assert_int_equal(take(f), -1);
-    settle(f);
-    assert_int_equal(frontier_low(f), 100000);
-    finish(f);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -605,7 +577,6 @@ int main(void)
         cmocka_unit_test(a_record_that_comes_again_is_not_held_twice),
         cmocka_unit_test(lost_state_is_told_and_sends_again),
         cmocka_unit_test(freeing_gives_back_each_handle_in_flight_or_held),
-        cmocka_unit_test(memory_is_given_back_after_a_burst),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
