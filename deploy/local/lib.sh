@@ -31,14 +31,21 @@ wait_gone() {
 }
 
 # A loopback port that nobody listens on, below the range that the system hands out to outgoing
-# connections: a server that is started again finds its port free.
+# connections: a server that is started again finds its port free. Another one at each call, of
+# whichever script: who was given one may not listen yet.
 free_port() {
     local port
-    while :; do
-        port=$((15000 + (RANDOM * 32768 + RANDOM) % 17000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-    done
-    echo "$port"
+    mkdir -p "$cache"
+    (
+        flock 8
+        port=$(cat "$cache/port" 2>/dev/null || true)
+        [[ $port =~ ^[0-9]{5}$ ]] || port=$((15000 + (RANDOM * 32768 + RANDOM) % 17000))
+        while :; do
+            port=$((15000 + (port - 15000 + 1) % 17000))
+            (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+        done
+        echo "$port" | tee "$cache/port"
+    ) 8>"$cache/.port.lock"
 }
 
 # watch_owner PID SCRIPT DIR: when PID is gone, ends the server that SCRIPT runs in DIR and removes

@@ -2,6 +2,7 @@
 """The harness without servers."""
 
 import collections
+import os
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ from cluster import partition_for
 from pipeline import Pipeline, Reader, now_ms
 from relay import END_TXN, Relay, Trap
 from replays import Replays
-from servers import free_port
+from servers import ROOT, free_port
 
 
 class Service:
@@ -278,3 +279,28 @@ def test_a_trap_is_taken_out_alone():
 def test_a_relay_whose_port_is_taken_says_so():
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError):
         Relay([taken.getsockname()[1]], lambda: [])
+
+
+def ask_for_ports(cache):
+    script = f". {ROOT}/deploy/local/lib.sh; for _ in 1 2 3; do free_port; done"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    return subprocess.Popen(["bash", "-euc", script], stdout=subprocess.PIPE, env=environment)
+
+
+def ports_of(asker):
+    return [int(line) for line in asker.communicate()[0].split()]
+
+
+def test_ports_that_scripts_ask_for_at_once_differ(tmp_path):
+    last = tmp_path / "reprise/port"
+    last.parent.mkdir()
+    last.write_text("31990\n")
+    ports = [port for asker in [ask_for_ports(tmp_path) for _ in range(8)] for port in ports_of(asker)]
+    assert len(set(ports)) == 24
+    assert all(15000 <= port < 32000 for port in ports) and min(ports) < 15020  # begun anew
+    taken = ports[-1]
+    with socket.create_server(("127.0.0.1", taken)):
+        last.write_text(f"{taken - 1}\n")
+        assert ports_of(ask_for_ports(tmp_path))[0] > taken
+    last.write_text("")  # whoever wrote it was killed
+    assert len(set(ports_of(ask_for_ports(tmp_path)))) == 3
