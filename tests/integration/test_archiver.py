@@ -224,7 +224,8 @@ def test_a_zombie_is_fenced(new_pipeline, rng):
     load = threading.Thread(target=archive.send_letters, args=(30000, 20))
     load.start()
     try:
-        time.sleep(rng.uniform(0.5, 1.5))
+        wait_for(lambda: len(archive.query(f"{owners} where next_offset > 0")) == 2, "both to archive")
+        time.sleep(rng.uniform(0, 1))
         services[0].process.send_signal(signal.SIGSTOP)
         wait_for(lambda: len(archive.query(owners)) == 1, "the other to take over")
     finally:
