@@ -26,7 +26,7 @@ from servers import Kafka, Postgres, running  # noqa: E402
 TICKS = os.sysconf("SC_CLK_TCK")
 # As a database is run that shall keep what it has; and it knows when each transaction was committed.
 DURABLE = ("fsync=on", "max_wal_size=4GB", "track_commit_timestamp=on")
-HEAP = "1g"  # as Kafka's own scripts give a broker
+JVM = ("--heap", "1g")  # as Kafka's own scripts give a broker
 TAIL = 3000  # offsets at the end of a partition, marks of transactions among them
 
 
@@ -228,7 +228,7 @@ def servers(brokers=1, warm_up=100_000):
 @contextlib.contextmanager
 def more_brokers(postgres, brokers, warm_up=100_000):
     """Other brokers, beside the same database."""
-    with running(Kafka, brokers=brokers, settings=(), heap=HEAP) as kafka:
+    with running(Kafka, brokers=brokers, settings=(), jvm=JVM) as kafka:
         stage = Stage(kafka, postgres)
         warm(stage, warm_up)
         yield stage

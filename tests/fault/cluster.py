@@ -19,7 +19,7 @@ class Cluster(servers.Kafka):
         self.folder, self.relay = folder, relay
         servers.run_script(
             self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(), "--brokers", 3,
-            "--heap", "320m", "--relay", ",".join(map(str, relay.ports)),
+            "--heap", "320m", "--brief", "--relay", ",".join(map(str, relay.ports)),
         )  # fmt: skip
         self.bootstrap = (folder / "bootstrap").read_text().strip()
         relay.backends = backends_of((folder / "relayed").read_text())

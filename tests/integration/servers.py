@@ -86,11 +86,10 @@ class Kafka:
         "allow.everyone.if.no.acl.found=true",
     )
 
-    def __init__(self, folder, brokers=1, settings=AUTHORIZER, heap="512m"):
+    def __init__(self, folder, brokers=1, settings=AUTHORIZER, jvm=("--brief",)):
         self.folder = folder
         run_script(
-            self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(), "--brokers", brokers,
-            "--heap", heap,
+            self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(), "--brokers", brokers, *jvm,
             *[argument for setting in settings for argument in ("--set", setting)],
         )  # fmt: skip
         self.bootstrap = (folder / "bootstrap").read_text().strip()
