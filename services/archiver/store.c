@@ -11,6 +11,7 @@
 #include "counts.h"
 #include "crash_point.h"
 #include "day.h"
+#include "log.h"
 #include "migration.h"
 #include "row.h"
 
@@ -270,13 +271,16 @@ static void partition_name(int64_t day, char out[PARTITION_SIZE])
     (void)snprintf(out, PARTITION_SIZE, "dead_letter_%.4s%.2s%.2s", text, text + 5, text + 8);
 }
 
-/* 1 where rows that go into the partition by its name are in the archive, and as they were sent: no
- * operator is detaching it, we may, and no trigger of his alters rows, or leaves some out. */
-#define COUNT_BY_NAME(name)                                                                        \
-    "SELECT count(*) FROM pg_inherits WHERE inhrelid = to_regclass(" name ")"                      \
-    " AND inhparent = to_regclass('dead_letter') AND NOT inhdetachpending"                         \
-    " AND has_table_privilege(inhrelid, 'INSERT') AND NOT EXISTS (SELECT FROM pg_trigger"          \
-    "  WHERE tgrelid = inhrelid AND tgtype & 7 = 7)" /* before, insert, for each row */
+/* Why rows that go into the partition by its name would not be in the archive, or not as they were
+ * sent; NULL where they are. */
+#define WHY_NOT_BY_NAME                                                                            \
+    "CASE WHEN inhdetachpending THEN 'an operator is detaching it'"                                \
+    " WHEN NOT has_table_privilege(inhrelid, 'INSERT') THEN 'our role may not insert into it'"     \
+    " WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = inhrelid AND tgtype & 7 = 7)"            \
+    " THEN 'it has a trigger BEFORE INSERT FOR EACH ROW' END"
+#define OF_PARTITION(name)                                                                         \
+    " FROM pg_inherits WHERE inhrelid = to_regclass(" name                                         \
+    ") AND inhparent = to_regclass('dead_letter')"
 
 static int look_at_day(struct store *s, int64_t day, struct rp_error *err)
 {
@@ -284,12 +288,19 @@ static int look_at_day(struct store *s, int64_t day, struct rp_error *err)
     const char *values[] = {name};
     PGresult *result;
     partition_name(day, name);
-    if (rp_db_query(s->db, COUNT_BY_NAME("$1"), 1, values, &result, err) != 0)
+    if (rp_db_query(s->db, "SELECT " WHY_NOT_BY_NAME OF_PARTITION("$1"), 1, values, &result,
+                    err) != 0)
         return -1;
+    bool is_ours = PQntuples(result) == 1;
+    bool by_name = is_ours && PQgetisnull(result, 0, 0);
+    if (!by_name)
+        rp_log(RP_LOG_INFO, "copies-take-longer", rp_f_str("partition", name),
+               rp_f_str("why", is_ours ? PQgetvalue(result, 0, 0) : "it is not in dead_letter"),
+               rp_f_str("effect", "rows go through dead_letter, and its trigger counts them"));
+    PQclear(result);
     if (s->n_days == MAX_DAYS)
         store_forget_days(s);
-    s->days[s->n_days++] = (struct day){day, strcmp(PQgetvalue(result, 0, 0), "1") == 0};
-    PQclear(result);
+    s->days[s->n_days++] = (struct day){day, by_name};
     return 0;
 }
 
@@ -348,7 +359,8 @@ static int say_table(struct store *s, struct rp_error *err)
     partition_name(s->sending_day, name);
     return say(s, err,
                "LOCK TABLE ONLY dead_letter IN ROW EXCLUSIVE MODE;"
-               "SELECT pg_temp.fence(n, 1) FROM (" COUNT_BY_NAME("'%s'") ") AS c (n); COPY %s (",
+               "SELECT pg_temp.fence(count(*), 1)" OF_PARTITION("'%s'") " AND " WHY_NOT_BY_NAME
+               " IS NULL; COPY %s (",
                name, name);
 }
 

@@ -456,19 +456,27 @@ def test_whatever_comes_is_stored(archive):
     assert days <= 6  # nobody's clock makes partitions
 
 
-@pytest.mark.parametrize("batch", [5000, 300])
-def test_a_row_that_is_refused_does_not_hold_up_the_others(new_pipeline, batch):
+CHECK = "alter table dead_letter add check (error_message <> 'no')"
+TRIGGER = """
+    create function refuse() returns trigger language plpgsql as
+        $$begin if new.error_message = 'no' then raise check_violation; end if; return new; end$$;
+    create trigger refuse before insert on dead_letter for each row execute function refuse()"""
+
+
+@pytest.mark.parametrize("batch, refuse", [(5000, CHECK), (300, CHECK), (300, TRIGGER)])
+def test_a_row_that_is_refused_does_not_hold_up_the_others(new_pipeline, batch, refuse):
     """Whatever an operator's constraint or trigger says no to goes in as bare bytes."""
     archive = Archive(new_pipeline, "refused", archiver={"batch": batch})
-    archive.query("alter table dead_letter add check (error_message <> 'no')")
+    archive.query(refuse)
     no = {"error": {**letter(0)["task"]["error"], "message": "no"}}
     for i in range(1000):
         archive.send(contract.write_dead_letter(letter(i, task=no if i % 300 == 7 else {})), b"k")
-    archive.pipeline.start("archiver")
+    (service,) = archive.pipeline.start("archiver")
     archive.wait_for_all()
     bare = archive.query("select detail, reason, record from dead_letter where task_id is null")
     assert len(bare) == 4
-    assert all("check constraint" in d and r == "EXHAUSTED" and v for d, r, v in bare)
+    assert all(("check constraint" in d or "check_violation" in d) and r == "EXHAUSTED" and v for d, r, v in bare)
+    assert ("it has a trigger" in service.log.read_text()) == (refuse == TRIGGER)
 
 
 def test_offsets_that_went_lost_double_nothing(archive):
@@ -562,39 +570,3 @@ def test_a_clock_that_is_behind_has_no_dead_letter_dropped(archive):
     assert archive.query("select dead_at = decided_at from dead_letter") == [(True,)]
     days = archive.query("select count(*) from dead_letter_day where day < current_date - 1")
     assert days == [(0,)]
-
-
-@pytest.mark.alone
-@pytest.mark.timeout(300)  # to make the rows takes most of it
-def test_retention_drops_a_day_of_a_million_in_a_moment(archive):
-    old = datetime.date.today() - datetime.timedelta(days=40)
-    archive.query(f"select dead_letter_add_day('{old}'), dead_letter_add_day('{old}'::date + 15)")
-    archive.query(
-        "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason,"
-        " task_id, task_type, payload) select %s::timestamptz + make_interval(secs => n * 0.05), 't',"
-        " 0, n, 'EXHAUSTED', 'task-' || n, 'payment', decode(repeat(md5(n::text), 64), 'hex')"
-        " from generate_series(1, 1000000) as n",
-        f"{old} 00:00:00+00",
-    )
-    archive.query(
-        "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason)"
-        " values (%s, 't', 0, 1, 'OTHER')", f"{old + datetime.timedelta(days=15)} 12:00:00+00",
-    )  # fmt: skip
-    (first, second) = archive.pipeline.start("archiver", count=2)
-    wait_for(lambda: archive.rows() == 1, "the old day to go")
-
-    def told():
-        log = first.log.read_text() + second.log.read_text()
-        return [l for l in log.splitlines() if "day-dropped" in l]
-
-    (line,) = wait_for(told, "the drop to be told")
-    assert f"day={old}" in line
-    print(line)
-    # A quarter of a second on a quiet machine; to delete the rows would take a minute.
-    assert int(line.rsplit("took_ms=", 1)[1]) < 4000
-    audit = archive.query("select actor, action, detail from audit")
-    assert [entry[:2] for entry in audit] == [("reprise-archiver", "drop-day")]
-    detail = audit[0][2]
-    assert detail == {"day": str(old), "rows": 1_000_000}
-    archive.send_letters(10)
-    wait_for(lambda: archive.rows() == 11, "new rows")

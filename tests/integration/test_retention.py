@@ -13,6 +13,7 @@ import pytest
 from archive_db import ArchiveDb
 from crash_points import crash_points
 from pipeline import memory_kib, wait_for
+from test_archiver import Archive
 
 TODAY = datetime.datetime.now(datetime.timezone.utc).date()
 
@@ -343,3 +344,40 @@ def test_killed_at_each_point_of_retention_it_loses_nothing(new_keeper):
     assert all_ids - left <= exported
     audited = "select coalesce(sum((detail->>'rows')::int), 0)::int from audit"
     assert keeper.query(audited) == [(500 * len(points),)]
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(300)  # to make the rows takes most of it
+def test_retention_drops_a_day_of_a_million_in_a_moment(new_pipeline):
+    archive = Archive(new_pipeline, "archive")
+    old = datetime.date.today() - datetime.timedelta(days=40)
+    archive.query(f"select dead_letter_add_day('{old}'), dead_letter_add_day('{old}'::date + 15)")
+    archive.query(
+        "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason,"
+        " task_id, task_type, payload) select %s::timestamptz + make_interval(secs => n * 0.05), 't',"
+        " 0, n, 'EXHAUSTED', 'task-' || n, 'payment', decode(repeat(md5(n::text), 64), 'hex')"
+        " from generate_series(1, 1000000) as n",
+        f"{old} 00:00:00+00",
+    )
+    archive.query(
+        "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason)"
+        " values (%s, 't', 0, 1, 'OTHER')", f"{old + datetime.timedelta(days=15)} 12:00:00+00",
+    )  # fmt: skip
+    (first, second) = archive.pipeline.start("archiver", count=2)
+    wait_for(lambda: archive.rows() == 1, "the old day to go")
+
+    def told():
+        log = first.log.read_text() + second.log.read_text()
+        return [l for l in log.splitlines() if "day-dropped" in l]
+
+    (line,) = wait_for(told, "the drop to be told")
+    assert f"day={old}" in line
+    print(line)
+    # A quarter of a second on a quiet machine; to delete the rows would take a minute.
+    assert int(line.rsplit("took_ms=", 1)[1]) < 4000
+    audit = archive.query("select actor, action, detail from audit")
+    assert [entry[:2] for entry in audit] == [("reprise-archiver", "drop-day")]
+    detail = audit[0][2]
+    assert detail == {"day": str(old), "rows": 1_000_000}
+    archive.send_letters(10)
+    wait_for(lambda: archive.rows() == 11, "new rows")
