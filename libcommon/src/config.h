@@ -68,7 +68,7 @@ struct rp_config {
     } router, delayer, archiver;
 
     int64_t clock_skew_ms; /* router.clock_skew */
-    int64_t loop_guard;    /* router.loop_guard: tasks remembered a worker; 0: off */
+    int64_t loop_guard;    /* router.loop_guard: events remembered a worker; 0: off */
 
     int64_t prepare_ahead_ms; /* delayer.prepare_ahead; 0: off */
     int64_t slack_ms;         /* delayer.slack: how much earlier than needed a tier is read */

@@ -130,7 +130,7 @@ static const struct rp_param router[] = {
               "is taken for a repeat."},
     {.key = "loop_guard", .type = RP_P_INT, RP_FIELD(rp_config, loop_guard), .min = 0,
      .max = 10000000, .def = "100000",
-     .about = "Recent tasks that a worker remembers, to notice repeated events and a handler that does "
+     .about = "Recent events that a worker remembers, to notice repeated ones and a handler that does "
               "not count its attempts; 0: off."},
     END,
 };

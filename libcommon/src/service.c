@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -449,5 +450,8 @@ int rp_service_main(const struct rp_service_def *def, int argc, char **argv)
     case MODE_CHECK:
         break;
     }
+    /* glibc keeps small chunks that were freed apart, and joins all of them each time that a larger one
+     * is freed beside its free memory: of which librdkafka frees one for each record. */
+    (void)mallopt(M_MXFAST, 0);
     return load_and(def, file, mode);
 }

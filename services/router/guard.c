@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guard.h"
 
+#include <stdalign.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
-/* Places that a task may have. The oldest of them makes room. */
-#define WAYS 8u
 /* Events remembered of one task, to know a repeat that comes late. */
 #define PAST 3u
+/* How far a chain is walked: ids that share one by chance are few, but they may be chosen. */
+#define MOST_STEPS 64
 
-/* An event that was let through. */
+/* An event that was let through, in a cache line of its own. */
 struct seen {
+    alignas(64) XXH128_hash_t id; /* of task and replay */
+    uint64_t before;              /* the number of the one before it in its chain; 0: none */
     int64_t failed_at_ms, offset;
     int64_t due_ms; /* when its task runs again at the earliest */
     int32_t partition;
@@ -18,38 +22,46 @@ struct seen {
     int32_t counted; /* as it was answered */
 };
 
-/* Tasks that share their places. Little of the whole is in a cache, so what is looked at for each
- * event lies together, and nothing is read of the past of a task that is new. */
-struct bucket {
-    XXH128_hash_t ids[WAYS]; /* of task and replay */
-    uint64_t used[WAYS];     /* when each was last touched, in calls; 0: free */
-    size_t n_past[WAYS];     /* all that were ever seen; the last PAST of them are in `past` */
-    struct seen past[WAYS][PAST];
-};
-
-/* A task in its bucket. */
-struct entry {
-    size_t *n_past;
-    struct seen *past;
-};
-
+/* Events are numbered from 1, and each takes the place of the oldest. Those whose ids end alike are a
+ * chain, which ends where one is not there any more. No cache holds the whole: so of a new task
+ * hardly more is looked at than where its chain begins, and its event is written behind the last. */
 struct guard {
-    size_t n_buckets;
+    size_t capacity;
     int64_t clock_skew_ms;
-    uint64_t calls;
+    uint64_t newest;     /* number */
     struct seen *judged; /* the last that was let through */
-    struct bucket buckets[];
+    struct seen *ring;
+    uint64_t *chains; /* the number of the newest of each */
+    uint64_t mask;    /* the end of an id, which says its chain */
 };
+
+/* What is known of a task, newest first. */
+struct past {
+    size_t n;
+    uint64_t newest; /* number */
+    struct seen *events[PAST];
+};
+
+static bool make_room(struct guard *g, size_t capacity)
+{
+    size_t n_chains = 1;
+    while (n_chains < 2 * capacity)
+        n_chains *= 2;
+    g->capacity = capacity;
+    g->mask = n_chains - 1;
+    g->ring = aligned_alloc(alignof(struct seen), capacity * sizeof *g->ring);
+    g->chains = calloc(n_chains, sizeof *g->chains);
+    return g->ring != NULL && g->chains != NULL;
+}
 
 int guard_new(size_t capacity, int64_t clock_skew_ms, struct guard **out, struct rp_error *err)
 {
-    size_t n = (capacity + WAYS - 1) / WAYS;
-    struct guard *g = n == 0 || n > SIZE_MAX / (2 * sizeof(struct bucket))
-                          ? NULL
-                          : calloc(1, sizeof *g + n * sizeof(struct bucket));
-    if (g == NULL)
-        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory to guard %zu tasks", capacity);
-    g->n_buckets = n;
+    bool fits = capacity > 0 && capacity <= SIZE_MAX / (4 * sizeof(struct seen));
+    struct guard *g = fits ? calloc(1, sizeof *g) : NULL;
+    if (g == NULL || !make_room(g, capacity)) {
+        guard_free(g);
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory to guard %zu events", capacity);
+    }
     g->clock_skew_ms = clock_skew_ms;
     *out = g;
     return 0;
@@ -57,6 +69,10 @@ int guard_new(size_t capacity, int64_t clock_skew_ms, struct guard **out, struct
 
 void guard_free(struct guard *g)
 {
+    if (g == NULL)
+        return;
+    free(g->ring);
+    free(g->chains);
     free(g);
 }
 
@@ -67,41 +83,60 @@ static XXH128_hash_t identity(const struct guard_event *e)
     return XXH3_128bits_withSeed(e->task_id.data, e->task_id.len, seed);
 }
 
-/* xxHash's own is a call, and eight of them are made for each event. */
+/* xxHash's own is a call. */
 static bool is_same(XXH128_hash_t a, XXH128_hash_t b)
 {
     return a.low64 == b.low64 && a.high64 == b.high64;
 }
 
-/* The task's entry, or the one that makes room for it, emptied. */
-static struct entry find(struct guard *g, const struct guard_event *e)
+static struct past look_up(const struct guard *g, XXH128_hash_t id)
 {
-    XXH128_hash_t id = identity(e);
-    struct bucket *b = &g->buckets[id.low64 % g->n_buckets];
-    size_t at = 0, oldest = 0;
-    for (; at < WAYS && !is_same(b->ids[at], id); at++)
-        if (b->used[at] < b->used[oldest])
-            oldest = at;
-    if (at == WAYS) {
-        at = oldest;
-        b->ids[at] = id;
-        b->n_past[at] = 0;
+    struct past past = {0};
+    uint64_t number = g->chains[id.low64 & g->mask];
+    for (int steps = 0; steps < MOST_STEPS && past.n < PAST; steps++) {
+        if (number == 0 || g->newest - number >= g->capacity)
+            break;
+        struct seen *s = &g->ring[number % g->capacity];
+        if (is_same(s->id, id)) {
+            if (past.n == 0)
+                past.newest = number;
+            past.events[past.n++] = s;
+        }
+        number = s->before;
     }
-    b->used[at] = ++g->calls;
-    return (struct entry){&b->n_past[at], b->past[at]};
+    return past;
 }
 
-static const struct seen *newest(const struct entry *n)
+static struct seen *append(struct guard *g, const struct seen *event)
 {
-    return &n->past[(*n->n_past - 1) % PAST];
+    uint64_t *chain = &g->chains[event->id.low64 & g->mask];
+    struct seen *s = &g->ring[++g->newest % g->capacity];
+    *s = *event;
+    s->before = *chain;
+    *chain = g->newest;
+    return s;
+}
+
+/* Repeats are not remembered, but their task is not to be forgotten while they come. */
+static void renew(struct guard *g, const struct past *past)
+{
+    struct seen copies[PAST];
+    if (g->newest - past->newest < g->capacity / 2)
+        return;
+    for (size_t i = 0; i < past->n; i++) {
+        copies[i] = *past->events[i];
+        past->events[i]->id = (XXH128_hash_t){0};
+    }
+    for (size_t i = past->n; i-- > 0;)
+        (void)append(g, &copies[i]);
 }
 
 /* The same record, read again after an aborted transaction. */
-static struct seen *same_record(const struct entry *n, const struct guard_event *e)
+static struct seen *same_record(const struct past *past, const struct guard_event *e)
 {
-    for (size_t i = 0; i < PAST && i < *n->n_past; i++)
-        if (n->past[i].partition == e->partition && n->past[i].offset == e->offset)
-            return &n->past[i];
+    for (size_t i = 0; i < past->n; i++)
+        if (past->events[i]->partition == e->partition && past->events[i]->offset == e->offset)
+            return past->events[i];
     return NULL;
 }
 
@@ -115,21 +150,22 @@ static bool may_have_run_again(const struct guard *g, const struct seen *s,
     return e->failed_at_ms % 1000 == 0 && e->append_ms >= s->due_ms - g->clock_skew_ms;
 }
 
-static bool is_repeat(const struct guard *g, const struct entry *n, const struct guard_event *e)
+static bool is_repeat(const struct guard *g, const struct past *past, const struct guard_event *e)
 {
-    for (size_t i = 0; i < PAST && i < *n->n_past; i++)
-        if (n->past[i].attempt == e->attempt && n->past[i].failed_at_ms == e->failed_at_ms &&
-            !may_have_run_again(g, &n->past[i], e))
+    for (size_t i = 0; i < past->n; i++)
+        if (past->events[i]->attempt == e->attempt &&
+            past->events[i]->failed_at_ms == e->failed_at_ms &&
+            !may_have_run_again(g, past->events[i], e))
             return true;
     return false;
 }
 
 /* How the attempt is counted on from what is known. */
-static int32_t count(const struct entry *n, const struct guard_event *e)
+static int32_t count(const struct past *past, const struct guard_event *e)
 {
-    if (*n->n_past == 0)
+    if (past->n == 0)
         return e->attempt;
-    const struct seen *last = newest(n);
+    const struct seen *last = past->events[0];
     /* Read again, but so old that it is forgotten: it was let through as it was. */
     if (e->partition == last->partition && e->offset < last->offset)
         return e->attempt;
@@ -140,22 +176,26 @@ static int32_t count(const struct entry *n, const struct guard_event *e)
 
 enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int32_t *out_attempt)
 {
-    struct entry n = find(g, e);
-    struct seen *again = same_record(&n, e);
-    if (again == NULL && is_repeat(g, &n, e))
+    XXH128_hash_t id = identity(e);
+    struct past past = look_up(g, id);
+    struct seen *again = same_record(&past, e);
+    if (again == NULL && is_repeat(g, &past, e)) {
+        renew(g, &past);
         return GUARD_REPEAT;
+    }
     if (again != NULL) {
         *out_attempt = again->counted;
         g->judged = again;
     } else {
-        *out_attempt = count(&n, e);
-        g->judged = &n.past[(*n.n_past)++ % PAST];
-        *g->judged = (struct seen){.failed_at_ms = e->failed_at_ms,
+        *out_attempt = count(&past, e);
+        const struct seen event = {.id = id,
+                                   .failed_at_ms = e->failed_at_ms,
                                    .offset = e->offset,
                                    .due_ms = INT64_MAX,
                                    .partition = e->partition,
                                    .attempt = e->attempt,
                                    .counted = *out_attempt};
+        g->judged = append(g, &event);
     }
     return *out_attempt == e->attempt ? GUARD_NEW : GUARD_LOOP;
 }
@@ -173,10 +213,10 @@ void guard_runs_no_more(struct guard *g)
 
 void guard_recall(struct guard *g, const struct guard_event *e)
 {
-    const struct entry n = find(g, e);
+    const struct past past = look_up(g, identity(e));
     int32_t unused;
-    bool known =
-        *n.n_past > 0 && newest(&n)->partition == e->partition && newest(&n)->offset >= e->offset;
+    bool known = past.n > 0 && past.events[0]->partition == e->partition &&
+                 past.events[0]->offset >= e->offset;
     /* What was decided is not known any more: at once, perhaps. */
     if (!known && guard_judge(g, e, &unused) != GUARD_REPEAT)
         guard_runs_again(g, e->append_ms);

@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,7 @@ rd_kafka_t *bench_client(rd_kafka_type_t type, char **argv, rd_kafka_conf_t *con
                          const char *const *settings)
 {
     char text[200];
+    (void)mallopt(M_MXFAST, 0); /* as the services do */
     set(conf, "bootstrap.servers", bench_arg(argv, "bootstrap", NULL));
     set(conf, "socket.nagle.disable", "true");
     for (; *settings != NULL; settings += 2)

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <xxhash.h>
 #include <cmocka.h>
 
 #include "guard.h"
@@ -244,6 +245,104 @@ static void memory_is_bounded_and_the_oldest_goes(void **state)
     assert_int_equal(judge("task-999", 1, 1000, 2001), GUARD_REPEAT);
 }
 
+static void expect_repeats(int from, int to)
+{
+    char id[16];
+    for (int i = from; i < to; i++) {
+        (void)snprintf(id, sizeof id, "task-%d", i);
+        assert_int_equal(judge(id, 1, 1000, 5000 + i), GUARD_REPEAT);
+    }
+}
+
+static void judge_new(int from, int to)
+{
+    char id[16];
+    for (int i = from; i < to; i++) {
+        (void)snprintf(id, sizeof id, "task-%d", i);
+        assert_int_equal(judge(id, 1, 1000, i), GUARD_NEW);
+    }
+}
+
+static void as_many_events_are_known_as_were_asked_for(void **state)
+{
+    (void)state;
+    judge_new(0, 164);
+    expect_repeats(100, 164);
+    assert_int_equal(judge("task-99", 1, 1000, 6000), GUARD_NEW);
+}
+
+static void a_task_of_which_repeats_come_is_not_forgotten(void **state)
+{
+    (void)state;
+    for (int32_t i = 1; i <= 3; i++)
+        assert_int_equal(judge("a", i, i, i), GUARD_NEW);
+    for (int round = 0; round < 20; round++) {
+        judge_new(40 * round, 40 * round + 40);
+        for (int32_t i = 1; i <= 3; i++)
+            assert_int_equal(judge("a", i, i, 9000), GUARD_REPEAT);
+    }
+    assert_int_equal(judge("a", 1, 2000, 9001), GUARD_LOOP);
+    assert_int_equal(attempt, 4);
+}
+
+static void repeats_make_nothing_forgotten(void **state)
+{
+    (void)state;
+    judge_new(0, 64);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(judge("task-63", 1, 1000, 9000), GUARD_REPEAT);
+    expect_repeats(0, 64);
+}
+
+/* What is moved, since repeats come of it, is there once: by the place that it had nothing is told
+ * of a failure in the same second, which comes when the task has run again. */
+static void of_what_repeats_renewed_the_earlier_time_counts(void **state)
+{
+    const struct guard_event first = event_of(5000, 1, 5200), early = event_of(5000, 2, 5201),
+                             second = event_of(5000, 3, 5300);
+    (void)state;
+    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
+    guard_runs_again(guard, 9000);
+    judge_new(10, 50);
+    assert_int_equal(guard_judge(guard, &early, &attempt), GUARD_REPEAT);
+    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
+    guard_runs_again(guard, 5300);
+    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP);
+}
+
+static void one_event_may_be_all_that_is_known(void **state)
+{
+    struct rp_error err;
+    (void)state;
+    guard_free(guard);
+    assert_int_equal(guard_new(1, 0, &guard, &err), 0);
+    assert_int_equal(judge("a", 1, 1000, 1), GUARD_NEW);
+    assert_int_equal(judge("a", 1, 1000, 2), GUARD_REPEAT);
+    assert_int_equal(judge("a", 1, 1000, 3), GUARD_REPEAT);
+    assert_int_equal(judge("b", 1, 1000, 4), GUARD_NEW);
+    assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
+}
+
+/* Whoever chooses ids so makes no event slow: of those behind the newest nothing is known. */
+static void of_ids_that_were_made_to_share_a_chain_the_newest_are_known(void **state)
+{
+    static char ids[200][16];
+    struct rp_error err;
+    int n = 0;
+    (void)state;
+    for (int i = 0; n < 200; i++) {
+        int size = snprintf(ids[n], sizeof ids[n], "%d", i);
+        n += XXH3_128bits(ids[n], (size_t)size).low64 % 2048 == 7;
+    }
+    guard_free(guard);
+    assert_int_equal(guard_new(1024, 0, &guard, &err), 0);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(judge(ids[i], 1, 1000, i), GUARD_NEW);
+    for (int i = 136; i < 200; i++)
+        assert_int_equal(judge(ids[i], 1, 1000, 300), GUARD_REPEAT);
+    assert_int_equal(judge(ids[135], 1, 1000, 300), GUARD_NEW);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +364,12 @@ int main(void)
         TEST(a_size_that_no_memory_has_is_refused),
         TEST(the_largest_attempt_does_not_overflow),
         TEST(memory_is_bounded_and_the_oldest_goes),
+        TEST(as_many_events_are_known_as_were_asked_for),
+        TEST(a_task_of_which_repeats_come_is_not_forgotten),
+        TEST(repeats_make_nothing_forgotten),
+        TEST(of_what_repeats_renewed_the_earlier_time_counts),
+        TEST(one_event_may_be_all_that_is_known),
+        TEST(of_ids_that_were_made_to_share_a_chain_the_newest_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
