@@ -27,6 +27,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 # As a database is run that shall keep what it has; and it knows when each transaction was committed.
 DURABLE = ("fsync=on", "max_wal_size=4GB", "track_commit_timestamp=on")
 JVM = ("--heap", "1g")  # as Kafka's own scripts give a broker
+# What was deleted goes at once, and not a minute later, while something else is measured.
+BROKER = ("log.segment.delete.delay.ms=0",)
 TAIL = 3000  # offsets at the end of a partition, marks of transactions among them
 
 
@@ -74,6 +76,7 @@ class Fill:
         )
         if self.process.stdout.readline() != "filled\n":
             raise RuntimeError("the topic could not be filled")
+        os.sync()  # else it is written to the disk while its reader is measured
 
     def release(self):
         out, _ = self.process.communicate("\n", timeout=120)
@@ -141,6 +144,7 @@ class Stage:
         mine = [t for t in self.kafka.admin.list_topics().topics if not t.startswith("__")]
         for done in self.kafka.admin.delete_topics(mine).values() if mine else ():
             done.result()
+        wait_for(lambda: not any(self.kafka.folder.glob("*/data/*-delete")), "the files to go", 60)
 
     def broker_us(self):
         """What all brokers have used of the processors."""
@@ -228,7 +232,7 @@ def servers(brokers=1, warm_up=100_000):
 @contextlib.contextmanager
 def more_brokers(postgres, brokers, warm_up=100_000):
     """Other brokers, beside the same database."""
-    with running(Kafka, brokers=brokers, settings=(), jvm=JVM) as kafka:
+    with running(Kafka, brokers=brokers, settings=BROKER, jvm=JVM) as kafka:
         stage = Stage(kafka, postgres)
         warm(stage, warm_up)
         yield stage
