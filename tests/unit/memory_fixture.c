@@ -30,6 +30,7 @@ static bool fails(void)
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t n);
 void *__real_realloc(void *p, size_t n);
 void *__real_reallocarray(void *p, size_t n, size_t size);
 char *__real_strdup(const char *s);
@@ -40,6 +41,7 @@ int __real_rp_buf_reserve(struct rp_buf *b, size_t n, struct rp_error *err);
 int __real_rp_buf_append(struct rp_buf *b, const void *data, size_t n, struct rp_error *err);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t n);
 void *__wrap_realloc(void *p, size_t n);
 void *__wrap_reallocarray(void *p, size_t n, size_t size);
 char *__wrap_strdup(const char *s);
@@ -57,6 +59,11 @@ void *__wrap_malloc(size_t n)
 void *__wrap_calloc(size_t n, size_t size)
 {
     return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t n)
+{
+    return fails() ? NULL : __real_aligned_alloc(alignment, n);
 }
 
 void *__wrap_realloc(void *p, size_t n)
