@@ -450,8 +450,8 @@ int rp_service_main(const struct rp_service_def *def, int argc, char **argv)
     case MODE_CHECK:
         break;
     }
-    /* glibc keeps small chunks that were freed apart, and joins all of them each time that a larger one
-     * is freed beside its free memory: of which librdkafka frees one for each record. */
+    /* glibc keeps small chunks that were freed apart, and joins all of them whenever a freed chunk
+     * and its free neighbours reach 64 KiB, which librdkafka brings about with each record. */
     (void)mallopt(M_MXFAST, 0);
     return load_and(def, file, mode);
 }

@@ -8,7 +8,7 @@
 
 /* Events remembered of one task, to know a repeat that comes late. */
 #define PAST 3u
-/* How far a chain is walked: ids that share one by chance are few, but they may be chosen. */
+/* How far a chain is walked: events that share one by chance are few, but ids may be chosen. */
 #define MOST_STEPS 64
 
 /* An event that was let through, in a cache line of its own. */
@@ -22,9 +22,10 @@ struct seen {
     int32_t counted; /* as it was answered */
 };
 
-/* Events are numbered from 1, and each takes the place of the oldest. Those whose ids end alike are a
- * chain, which ends where one is not there any more. No cache holds the whole: so of a new task
- * hardly more is looked at than where its chain begins, and its event is written behind the last. */
+/* Events are numbered from 1, and each takes the place of the oldest. Those whose ids end alike are
+ * a chain, which ends where one is not there any more. No cache holds the whole: so of a new task
+ * hardly more is looked at than where its chain begins, and its event is written behind the last.
+ */
 struct guard {
     size_t capacity;
     int64_t clock_skew_ms;

@@ -30,8 +30,10 @@ struct guard_event {
     int64_t append_ms; /* of that record */
 };
 
-/* Remembers the last `capacity` events that were let through, 80 to 96 bytes each; of one task three.
- * Of ids that were made to share a place in its index it may remember fewer. By `clock_skew_ms` the brokers' clock, which
+/* Remembers the last `capacity` events that were let through, 80 to 96 bytes each, and of one task
+ * its last three: a task that fails often takes more places than one. To keep a task of which
+ * repeats come takes places, too, each `capacity` / 2 events at most. Of events whose ids were made
+ * to share a place in its index it may remember fewer. By `clock_skew_ms` the brokers' clock, which
  * says when a record was appended, may differ from the one that says when a task runs again. */
 RP_NODISCARD int guard_new(size_t capacity, int64_t clock_skew_ms, struct guard **out,
                            struct rp_error *err);

@@ -27,8 +27,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 # As a database is run that shall keep what it has; and it knows when each transaction was committed.
 DURABLE = ("fsync=on", "max_wal_size=4GB", "track_commit_timestamp=on")
 JVM = ("--heap", "1g")  # as Kafka's own scripts give a broker
-# What was deleted goes at once, and not a minute later, while something else is measured.
-BROKER = ("log.segment.delete.delay.ms=0",)
+# What was deleted goes soon, and not a minute later, while something else is measured. With no delay
+# brokers look for it each millisecond.
+BROKER = ("log.segment.delete.delay.ms=1000",)
 TAIL = 3000  # offsets at the end of a partition, marks of transactions among them
 
 
@@ -144,7 +145,11 @@ class Stage:
         mine = [t for t in self.kafka.admin.list_topics().topics if not t.startswith("__")]
         for done in self.kafka.admin.delete_topics(mine).values() if mine else ():
             done.result()
-        wait_for(lambda: not any(self.kafka.folder.glob("*/data/*-delete")), "the files to go", 60)
+        wait_for(lambda: not self.has_files_of(mine), "the files to go", 60)
+
+    def has_files_of(self, topics):
+        names = tuple(f"{topic}-" for topic in topics)
+        return any(f.name.startswith(names) for f in self.kafka.folder.glob("*/data/*"))
 
     def broker_us(self):
         """What all brokers have used of the processors."""
