@@ -102,7 +102,7 @@ int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, in
                    struct rp_outgoing *out, struct rp_error *err)
 {
     assert(o->n < o->most && !o->alone);
-    if (rp_publisher_begin(o->publisher, o->at_once, err) != 0)
+    if (rp_publisher_begin(o->publisher, err) != 0)
         return -1;
     struct rp_outbox_item *item = &o->items[o->n];
     item->topic = topic;
@@ -119,24 +119,21 @@ int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, in
     return rp_publisher_send(o->publisher, out, err);
 }
 
-/* `full`: the next one may be, too. */
-static void end_batch(struct rp_outbox *o, bool full)
+static void end_batch(struct rp_outbox *o)
 {
-    o->at_once = full && !o->alone;
     o->n = 0;
     o->alone = false;
 }
 
 bool rp_outbox_send_off(struct rp_outbox *o)
 {
-    bool full = rp_outbox_full(o);
     if (o->alone || !rp_publisher_send_off(o->publisher))
         return false;
     struct rp_outbox_item *items = o->items;
     o->items = o->sent_off;
     o->sent_off = items;
     o->n_sent_off = o->n;
-    end_batch(o, full);
+    end_batch(o);
     return true;
 }
 
@@ -157,7 +154,7 @@ void rp_outbox_done(struct rp_outbox *o)
         rp_sent_forget(&o->sent, item->topic, item->partition, item->offset);
     }
     if (o->n_sent_off == 0)
-        end_batch(o, rp_outbox_full(o));
+        end_batch(o);
     o->n_sent_off = 0;
     o->backoff_ms = 0;
 }
@@ -165,7 +162,7 @@ void rp_outbox_done(struct rp_outbox *o)
 static void drop_batches(struct rp_outbox *o)
 {
     o->n = o->n_sent_off = 0;
-    o->alone = o->at_once = false;
+    o->alone = false;
 }
 
 /* One delivery failed. What its topic is to blame for is news as soon as it is known; what the

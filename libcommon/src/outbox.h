@@ -35,7 +35,6 @@ struct rp_outbox {
     struct rp_outbox_item *sent_off; /* of the batch before, while it has not ended, */
     size_t n_sent_off;               /* and how many; 0: there is none */
     bool alone;                      /* the batch is closed: its one record goes by itself */
-    bool at_once; /* how its records go out (publisher.h): the last batch was full, this may be */
     int64_t backoff_ms; /* 0: the last batch went out */
     bool learned;       /* the last failure says what to do otherwise, so that is tried at once */
     bool failed;        /* `failure` ends the worker */

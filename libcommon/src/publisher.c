@@ -183,7 +183,7 @@ int rp_publisher_open(struct rp_publisher *p, struct rp_error *err)
     return p->turns.producers[0] != NULL ? 0 : make_producers(p, err);
 }
 
-int rp_publisher_begin(struct rp_publisher *p, bool at_once, struct rp_error *err)
+int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err)
 {
     struct batch *b = p->b;
     if (b->open)
@@ -212,9 +212,9 @@ int rp_publisher_begin(struct rp_publisher *p, bool at_once, struct rp_error *er
     b->open = true;
     /* While the coordinator adds the offsets to the transaction, or still ends the producer's last
      * one, it refuses partitions. librdkafka then tries to add them again after 20 ms, but offsets
-     * after retry.backoff.ms: so records wait here until the offsets have opened the transaction,
-     * unless they are so many that it pays all the same. */
-    b->holding = p->transactional && !at_once;
+     * after retry.backoff.ms. And offsets that go to the broker behind records are answered after
+     * them. So records wait here until the offsets have opened the transaction. */
+    b->holding = p->transactional;
     return 0;
 }
 

@@ -59,19 +59,14 @@ void rp_publisher_free(struct rp_publisher *p);
  * Blocks for seconds at most. RETRIABLE when the brokers do not answer. */
 RP_NODISCARD int rp_publisher_open(struct rp_publisher *p, struct rp_error *err);
 
-/* Begins a batch; does nothing when one is being filled. `at_once`: in a transaction, too, records
- * go out as they are sent, beside the offsets. That is for one whose batches are full: each takes
- * less time. What is open holds up readers, so fill it soon. Where the coordinator refuses a
- * partition, since it still ends the producer's last transaction or adds the offsets, that costs 20
- * ms. */
-RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, bool at_once, struct rp_error *err);
+/* Begins a batch; does nothing when one is being filled. */
+RP_NODISCARD int rp_publisher_begin(struct rp_publisher *p, struct rp_error *err);
 
 /* Queues a record; all of it is copied. Where its topic takes smaller batches than librdkafka
- * makes, this waits for acknowledgements now and then. In a transaction that was not begun
- * `at_once` it goes out at the end of rp_publisher_offsets, which fails where it cannot be sent, or
- * with the wait or the commit where there are no offsets; or before, with one that makes up a
- * request's worth of bytes. On failure abort the batch; rp_publisher_failures then names the
- * record. */
+ * makes, this waits for acknowledgements now and then. In a transaction it goes out at the end of
+ * rp_publisher_offsets, which fails where it cannot be sent, or with the wait or the commit where
+ * there are no offsets; or before, with one that makes up a request's worth of bytes. On failure
+ * abort the batch; rp_publisher_failures then names the record. */
 RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
                                    struct rp_error *err);
 

@@ -213,7 +213,7 @@ static int begin(struct rp_replay_sender *s, struct rp_error *err)
     s->n_records = s->bytes = 0;
     if (make_maker(s, err) != 0)
         return -1;
-    if (rp_publisher_begin(s->publisher, false, err) != 0)
+    if (rp_publisher_begin(s->publisher, err) != 0)
         return retriable_if_fenced(err);
     if (rp_publisher_made(s->publisher) == s->made)
         return 0;

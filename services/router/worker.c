@@ -21,8 +21,6 @@
  * commit comes out of this, and CATCH_UP_MS where the router is behind. */
 #define URGENT_MS        100
 #define URGENT_LINGER_MS 5
-/* And so does one whose transaction is open already, which holds up who reads what others send. */
-#define OPEN_LINGER_MS 20
 /* What is there already is taken after that, too, for as long as this: else batches would be small
  * where a router has fallen behind, and it would have more transactions to do, not fewer. */
 #define CATCH_UP_MS 50
@@ -384,8 +382,6 @@ static int64_t linger_left_ms(const struct router *r)
     int64_t most = r->config->router.linger_ms;
     if (r->batch.urgent && most > URGENT_LINGER_MS)
         most = URGENT_LINGER_MS;
-    if (r->outbox.at_once && most > OPEN_LINGER_MS)
-        most = OPEN_LINGER_MS;
     return most - (rp_mono_ms() - r->batch.began_mono_ms);
 }
 
@@ -499,7 +495,7 @@ static int set_up(struct router *r, struct rp_error *err)
         guard_new((size_t)config->loop_guard, config->clock_skew_ms, &r->route.guard, err) != 0)
         return -1;
     if (rp_codec_new(r->registry, &r->route.codec, err) != 0 ||
-        rp_outbox_init(&r->outbox, r->w, id, "5", (size_t)config->router.batch, err) != 0)
+        rp_outbox_init(&r->outbox, r->w, id, "1", (size_t)config->router.batch, err) != 0)
         return -1;
     r->route.targets = r->outbox.targets;
     if (rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)

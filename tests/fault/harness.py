@@ -22,7 +22,7 @@ TIERS = [
 ]
 WORKERS = {"router": 2, "delayer": 2, "archiver": 2}
 MOST = 3  # processes of each service
-FEW = 3  # records in a batch of every other one: after a full one the next goes out otherwise (publisher.h)
+FEW = 3  # records in a batch of every other one: it is full, and the next is filled beside it
 READY_S = 120
 DRAIN_S = 150
 

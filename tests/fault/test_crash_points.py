@@ -12,7 +12,7 @@ from crash_points import all_points
 from load import POLICIES, Load
 
 SERVICES = ("router", "delayer", "archiver")
-BATCHES = (1, 1000)  # always full, and never: after a full one the next goes out otherwise
+BATCHES = (1, 1000)  # always full, so that the next is filled beside it, and never
 
 
 def fence(pipeline, service):

@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "mock_fixture.h"
@@ -112,43 +111,11 @@ static void a_batch_of_large_records_is_half_as_many(void **state)
     assert_int_equal(fill_with(*state, (struct rp_bytes){value, sizeof value}), MOST / 2);
 }
 
-/* Whether a record of the next batch opens its transaction before the offsets do. */
-static bool next_goes_at_once(struct fixture *f)
-{
-    struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = rp_str("a value")};
-    struct rp_error err;
-    rd_kafka_mock_start_request_tracking(f->mock.cluster);
-    assert_int_equal(rp_outbox_send(&f->outbox, "source", 0, MOST, &record, &err), 0);
-    for (int i = 0; i < 20 && mock_requests(&f->mock, MOCK_ADD_PARTITIONS) == 0; i++)
-        (void)usleep(10000);
-    return mock_requests(&f->mock, MOCK_ADD_PARTITIONS) > 0;
-}
-
 static void publish(struct fixture *f)
 {
     struct rp_error err;
     assert_int_equal(rp_publisher_commit(f->outbox.publisher, &err), RP_PUBLISHED);
     rp_outbox_done(&f->outbox);
-}
-
-static void after_a_full_batch_records_do_not_wait_for_the_offsets(void **state)
-{
-    struct fixture *f = *state;
-    assert_int_equal(fill(f, RP_NO_LIMIT), MOST);
-    publish(f);
-    assert_true(next_goes_at_once(f));
-    publish(f); /* of one record */
-    assert_false(next_goes_at_once(f));
-}
-
-static void after_one_that_is_full_of_bytes_neither(void **state)
-{
-    static const uint8_t value[8000];
-    struct fixture *f = *state;
-    max_bytes = RP_NO_LIMIT;
-    (void)fill_with(f, (struct rp_bytes){value, sizeof value});
-    publish(f);
-    assert_true(next_goes_at_once(f));
 }
 
 static void a_large_record_fills_no_batch_but_its_own(void **state)
@@ -160,17 +127,6 @@ static void a_large_record_fills_no_batch_but_its_own(void **state)
     assert_int_equal(fill_with(f, (struct rp_bytes){value, sizeof value}), 1);
     publish(f);
     assert_false(rp_outbox_full(&f->outbox));
-}
-
-static void after_a_batch_that_failed_they_wait(void **state)
-{
-    struct fixture *f = *state;
-    struct rp_error err;
-    assert_int_equal(fill(f, RP_NO_LIMIT), MOST);
-    publish(f);
-    (void)rp_fail(&err, RP_E_KAFKA, RP_RETRIABLE, "no broker");
-    rp_outbox_failed(&f->outbox, &err);
-    assert_false(next_goes_at_once(f));
 }
 
 static void the_first_failure_ends_the_worker(void **state)
@@ -254,18 +210,6 @@ static void add_offsets(struct fixture *f)
     rd_kafka_topic_partition_list_destroy(offsets);
 }
 
-static void beside_a_full_batch_records_do_not_wait_for_the_offsets(void **state)
-{
-    struct fixture *f = *state;
-    assert_int_equal(fill(f, RP_NO_LIMIT), MOST);
-    add_offsets(f);
-    assert_true(rp_outbox_send_off(&f->outbox));
-    assert_int_equal(f->outbox.n, 0);
-    publish(f); /* what was sent off */
-    assert_true(next_goes_at_once(f));
-    publish(f);
-}
-
 static enum rp_lesson_level level_of(const struct fixture *f, const char *source, int64_t offset)
 {
     const struct rp_lesson *lesson = rp_lessons_find(&f->outbox.lessons, source, 0, offset);
@@ -309,14 +253,10 @@ int main(void)
         T(the_batch_after_one_that_waited_is_filled),
         T(a_batch_ends_with_a_request_s_worth_of_bytes),
         T(a_batch_of_large_records_is_half_as_many),
-        T(after_a_full_batch_records_do_not_wait_for_the_offsets),
-        T(after_one_that_is_full_of_bytes_neither),
         T(a_large_record_fills_no_batch_but_its_own),
-        T(after_a_batch_that_failed_they_wait),
         T(the_first_failure_ends_the_worker),
         T(one_failure_after_another_is_waited_for_longer),
         T(who_may_not_send_at_all_gives_up),
-        T(beside_a_full_batch_records_do_not_wait_for_the_offsets),
         T(one_that_goes_alone_teaches_nothing_of_the_batch_before),
         T(a_refusal_by_our_own_topic_is_waited_out),
     };

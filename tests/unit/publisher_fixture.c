@@ -59,7 +59,7 @@ int publisher_tear_down(void **state)
 enum rp_published publish(struct fixture *f, struct rp_error *err)
 {
     const struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = rp_str("a value")};
-    if (rp_publisher_begin(f->publisher, false, err) != 0)
+    if (rp_publisher_begin(f->publisher, err) != 0)
         return RP_NOT_PUBLISHED;
     if (rp_publisher_send(f->publisher, &record, err) != 0) {
         rp_publisher_abort(f->publisher);
@@ -89,7 +89,7 @@ void begin_another(struct fixture *f)
     struct rp_error err;
     assert_publishes(f);
     track(f);
-    assert_int_equal(rp_publisher_begin(f->publisher, false, &err), 0);
+    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
 }
 
 void send_one(struct fixture *f, size_t tag, size_t bytes)
@@ -112,5 +112,5 @@ void use(struct fixture *f, const char *guarantee, const char *settings)
     rp_config_free(f->config);
     f->config = load_good(text);
     assert_int_equal(rp_publisher_new(f->config, "an-id", "0", &f->publisher, &err), 0);
-    assert_int_equal(rp_publisher_begin(f->publisher, false, &err), 0);
+    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
 }

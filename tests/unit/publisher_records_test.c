@@ -18,6 +18,13 @@ static void add_offsets(struct fixture *f)
     rd_kafka_topic_partition_list_destroy(offsets);
 }
 
+/* And more, which does not wait for the offsets. */
+static void send_request_s_worth(struct fixture *f)
+{
+    send_one(f, 0, 700000);
+    send_one(f, 1, 700000);
+}
+
 /* Time enough for librdkafka to open the transaction for what was produced. */
 static bool opens(struct fixture *f)
 {
@@ -45,32 +52,17 @@ static void the_records_of_a_transaction_wait_for_its_offsets(void **state)
     assert_int_equal(mock_requests(&f->mock, PRODUCE), 1);
 }
 
-static void records_that_go_at_once_do_not_wait(void **state)
-{
-    struct fixture *f = *state;
-    struct rp_error err;
-    assert_publishes(f);
-    track(f);
-    assert_int_equal(rp_publisher_begin(f->publisher, true, &err), 0);
-    send_one(f, 0, 10);
-    assert_true(opens(f));
-    add_offsets(f);
-    assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_PUBLISHED);
-    assert_int_equal(mock_requests(&f->mock, PRODUCE), 1);
-}
-
 /* It fails while others are still being sent, which are then refused. */
 static void a_record_that_failed_is_named_not_the_next_one(void **state)
 {
     struct fixture *f = *state;
-    const struct rp_outgoing next = {.topic = rp_str(TOPIC), .value = rp_str("a value"), .tag = 1};
+    const struct rp_outgoing next = {.topic = rp_str(TOPIC), .value = rp_str("a value"), .tag = 2};
     struct rp_error err;
     size_t n;
+    begin_another(f);
     rd_kafka_mock_push_request_errors(f->mock.cluster, PRODUCE, 1,
                                       RD_KAFKA_RESP_ERR_INVALID_RECORD);
-    assert_int_equal(rp_publisher_begin(f->publisher, true, &err), 0);
-    track(f);
-    send_one(f, 0, 10);
+    send_request_s_worth(f);
     for (int i = 0;
          mock_requests(&f->mock, PRODUCE) == 0 || rp_publisher_send(f->publisher, &next, &err) == 0;
          i++) {
@@ -88,10 +80,10 @@ static void offsets_that_are_refused_say_why(void **state)
 {
     struct fixture *f = *state;
     struct rp_error err;
+    begin_another(f);
     rd_kafka_mock_push_request_errors(f->mock.cluster, TXN_OFFSETS, 1,
                                       RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
-    assert_int_equal(rp_publisher_begin(f->publisher, true, &err), 0);
-    send_one(f, 0, 10);
+    send_request_s_worth(f);
     rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
     assert_int_equal(rp_publisher_group_offsets(f->publisher, GROUP, offsets, &err),
                      RP_NOT_PUBLISHED);
@@ -259,7 +251,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, publisher_set_up, publisher_tear_down)
         T(the_records_of_a_transaction_wait_for_its_offsets),
-        T(records_that_go_at_once_do_not_wait),
         T(a_record_that_failed_is_named_not_the_next_one),
         T(offsets_that_are_refused_say_why),
         T(more_than_a_request_does_not_wait),

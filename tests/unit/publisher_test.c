@@ -180,7 +180,7 @@ static void another_of_the_same_id_fences_all(void **state)
 /* Fills a batch and adds its offsets. */
 static enum rp_published prepare(struct fixture *f, struct rp_error *err)
 {
-    assert_int_equal(rp_publisher_begin(f->publisher, false, err), 0);
+    assert_int_equal(rp_publisher_begin(f->publisher, err), 0);
     send_one(f, 0, 10);
     rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);
     enum rp_published result = rp_publisher_group_offsets(f->publisher, GROUP, offsets, err);
@@ -228,7 +228,7 @@ static void a_batch_goes_down_with_the_one_before(void **state)
     struct fixture *f = *state;
     struct rp_error err;
     size_t n;
-    assert_int_equal(rp_publisher_begin(f->publisher, false, &err), 0);
+    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
     rd_kafka_mock_push_request_errors(f->mock.cluster, PRODUCE, 1,
                                       RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
     send_off(f);

@@ -110,7 +110,7 @@ static int start_publisher(struct rp_error *err)
     struct rp_publisher *p;
     if (rp_publisher_new(config, "one", "5", &p, err) != 0)
         return -1;
-    int rc = rp_publisher_begin(p, false, err);
+    int rc = rp_publisher_begin(p, err);
     rp_publisher_free(p);
     return rc;
 }
