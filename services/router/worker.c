@@ -494,6 +494,7 @@ static int set_up(struct router *r, struct rp_error *err)
     if (config->loop_guard > 0 &&
         guard_new((size_t)config->loop_guard, config->clock_skew_ms, &r->route.guard, err) != 0)
         return -1;
+    /* All of a batch is sent in one go: after 1 ms it goes out, while the next is filled. */
     if (rp_codec_new(r->registry, &r->route.codec, err) != 0 ||
         rp_outbox_init(&r->outbox, r->w, id, "1", (size_t)config->router.batch, err) != 0)
         return -1;
