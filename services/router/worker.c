@@ -494,9 +494,11 @@ static int set_up(struct router *r, struct rp_error *err)
     if (config->loop_guard > 0 &&
         guard_new((size_t)config->loop_guard, config->clock_skew_ms, &r->route.guard, err) != 0)
         return -1;
-    /* All of a batch is sent in one go: after 1 ms it goes out, while the next is filled. */
+    /* In a transaction all records are sent in one go, and shall go out while the next batch is
+     * filled. Without one they are sent bit by bit (publisher.h). */
+    const char *linger_ms = config->guarantee == RP_EXACTLY_ONCE ? "1" : "5";
     if (rp_codec_new(r->registry, &r->route.codec, err) != 0 ||
-        rp_outbox_init(&r->outbox, r->w, id, "1", (size_t)config->router.batch, err) != 0)
+        rp_outbox_init(&r->outbox, r->w, id, linger_ms, (size_t)config->router.batch, err) != 0)
         return -1;
     r->route.targets = r->outbox.targets;
     if (rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)

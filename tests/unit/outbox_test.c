@@ -210,6 +210,22 @@ static void add_offsets(struct fixture *f)
     rd_kafka_topic_partition_list_destroy(offsets);
 }
 
+static void what_was_sent_off_ends_before_the_next(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = rp_str("a value")};
+    struct rp_error err;
+    assert_int_equal(fill(f, RP_NO_LIMIT), MOST);
+    add_offsets(f);
+    assert_true(rp_outbox_send_off(&f->outbox));
+    assert_int_equal(f->outbox.n, 0);
+    assert_int_equal(rp_outbox_send(&f->outbox, "source", 0, MOST, &record, &err), 0);
+    publish(f);
+    assert_int_equal(f->outbox.n, 1);
+    publish(f);
+    assert_int_equal(f->outbox.n, 0);
+}
+
 static enum rp_lesson_level level_of(const struct fixture *f, const char *source, int64_t offset)
 {
     const struct rp_lesson *lesson = rp_lessons_find(&f->outbox.lessons, source, 0, offset);
@@ -257,6 +273,7 @@ int main(void)
         T(the_first_failure_ends_the_worker),
         T(one_failure_after_another_is_waited_for_longer),
         T(who_may_not_send_at_all_gives_up),
+        T(what_was_sent_off_ends_before_the_next),
         T(one_that_goes_alone_teaches_nothing_of_the_batch_before),
         T(a_refusal_by_our_own_topic_is_waited_out),
     };
