@@ -161,8 +161,8 @@ void rp_outbox_done(struct rp_outbox *o)
 
 static void drop_batches(struct rp_outbox *o)
 {
-    o->n = o->n_sent_off = 0;
-    o->alone = false;
+    end_batch(o);
+    o->n_sent_off = 0;
 }
 
 /* One delivery failed. What its topic is to blame for is news as soon as it is known; what the
