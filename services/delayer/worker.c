@@ -223,9 +223,9 @@ static const struct rp_property consumer_defaults[] = {
     {"fetch.message.max.bytes", "262144"},
     {"fetch.queue.backoff.ms", "5"},
     /* A partition that comes is fetched when the fetch under way has ended, which may wait; so is
-     * one that was left out for having enough, and what it had must last until then: that holds
-     * tasks of 1 KiB to 155,000 a second. With 10 ms they come at 170,000, and at 10,000 a second
-     * the latest hundredth comes later. */
+     * one that was left out for having enough, and what it had must last until then: a backlog
+     * of large tasks waits for that. With less it goes quicker, and at 10,000 tasks a second the
+     * latest hundredth comes later. */
     {"fetch.wait.max.ms", "20"},
 };
 
