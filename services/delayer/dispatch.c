@@ -8,9 +8,9 @@
 #include "crash_point.h"
 #include "log.h"
 
-/* What is due so soon after the first record shares its transaction, where one takes less: half as
- * many of them keep the brokers freer for the next. */
-#define TOGETHER_US 4000
+/* A transaction takes what is due until so much after the last one's: fewer of them keep the
+ * brokers freer for the next, and a task that nothing was due before waits for no other. */
+#define APART_US    5000
 #define AWAIT_US    10000   /* between two looks at the clock */
 #define PATIENCE_US 1000000 /* then the next batch does not begin before this one is committed */
 
@@ -172,6 +172,8 @@ static int take_all_due(struct dispatch *d, int64_t horizon_us, struct rp_error 
      * turn. */
     d->first_lane += i == l->n || d->outbox.lessons.n > 0 ? 1 : i;
     d->behind = rp_outbox_full(&d->outbox);
+    if (d->outbox.n > 0)
+        d->until_us = d->behind ? 0 : horizon_us;
     return 0;
 }
 
@@ -223,7 +225,10 @@ int64_t dispatch_lead_us(const struct dispatch *d)
 
 static int64_t horizon_us(const struct dispatch *d)
 {
-    return rp_wall_us() + ahead_us(d, d->took_us > TOGETHER_US ? d->took_us : TOGETHER_US);
+    int64_t now_us = rp_wall_us(), apart_us = d->until_us + APART_US - now_us;
+    if (d->until_us - now_us > d->config->prepare_ahead_ms * 1000)
+        apart_us = 0; /* the clock was set back */
+    return now_us + ahead_us(d, d->took_us > apart_us ? d->took_us : apart_us);
 }
 
 static enum rp_published commit(struct dispatch *d, struct dispatch_batch *b, struct rp_error *err)

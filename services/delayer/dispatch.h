@@ -25,6 +25,7 @@ struct dispatch {
     } batch, sent_off;
     size_t first_lane; /* where the next batch begins, so that none is always last */
     bool behind;       /* the last batch was full: more may be due than it took */
+    int64_t until_us;  /* else it took what is due until then */
     int64_t began_ms;  /* the batch under way */
     int64_t took_us;   /* from the first record of a batch until it could be committed, averaged */
     struct rp_buf scratch;

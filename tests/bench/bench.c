@@ -115,6 +115,10 @@ rd_kafka_t *bench_member(char **argv)
                               "false",
                               "fetch.queue.backoff.ms",
                               "5",
+                              "fetch.min.bytes",
+                              "65536",
+                              "fetch.wait.max.ms",
+                              "10",
                               NULL};
     rd_kafka_t *rk = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), settings);
     bench_check_code(rd_kafka_poll_set_consumer(rk), "consumer");
