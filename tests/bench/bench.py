@@ -85,7 +85,10 @@ def measure(options):
     try:
         with servers(warm_up=options.warm_up) as stage:
             for name in parts:
+                before = processor_ticks()
                 getattr(importlib.import_module(PARTS[name]), name)(stage, figures, options)
+                stolen = stolen_percent(before, processor_ticks())
+                figures.add(f"{name}: processor time that the host gave to others", "%", stolen)
                 keep(figures, options)
             if options.peer:
                 importlib.import_module(options.peer).peer(stage, figures, options)
@@ -93,6 +96,19 @@ def measure(options):
     finally:
         keep(figures, options)
         print_table(figures.all())
+
+
+def processor_ticks():
+    """Of all since the machine began: user, nice, system, idle, iowait, irq, softirq, steal."""
+    with open("/proc/stat") as stat:
+        return [int(field) for field in stat.readline().split()[1:9]]
+
+
+def stolen_percent(before, after):
+    """Of what was wanted. Where it is much, latencies are the host's."""
+    spent = [b - a for a, b in zip(before, after)]
+    wanted = sum(spent) - spent[3] - spent[4]
+    return 100 * spent[7] / wanted if wanted else 0
 
 
 def keep(figures, options):

@@ -26,7 +26,7 @@ def test_a_part_alone_writes_its_figures(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     figures = json.loads(path.read_text())
     assert [f["name"].rsplit(": ", 1)[1] for f in figures] == [
-        "throughput", "processor", "the broker's processor",
+        "throughput", "processor", "the broker's processor", "processor time that the host gave to others",
     ]  # fmt: skip
     for figure in figures:
         check(figure)
@@ -71,6 +71,12 @@ def test_a_run_that_measured_nothing_leaves_the_file_of_another(module, tmp_path
     module("bench").keep(figures, options)
     assert [figure["name"] for figure in json.loads(path.read_text())] == ["one"]
     assert [p.name for p in tmp_path.iterdir()] == ["figures.json"]
+
+
+def test_what_the_host_took_is_a_part_of_what_was_wanted(module):
+    stolen_percent, before = module("bench").stolen_percent, [10, 0, 10, 100, 0, 0, 0, 5]
+    assert stolen_percent(before, before) == 0
+    assert stolen_percent(before, [70, 0, 20, 900, 80, 0, 0, 35]) == 30
 
 
 def test_the_page_is_computed_from_the_figures(module):
