@@ -9,11 +9,12 @@
 
 #include "units.h"
 
-#define AS_TEXT_OF(number) #number
-#define AS_TEXT(number)    AS_TEXT_OF(number)
-#define WINDOW_ROWS        AS_TEXT(RP_REPLAY_ROWS)
-#define WINDOW_BYTES       AS_TEXT(RP_REPLAY_BYTES)
-#define TIMEOUT_MS         60000
+/* A window: were it smaller, whoever reads the target would wait for PostgreSQL. */
+#define WINDOW_ROWS  "8000"
+#define WINDOW_BYTES "8388608"
+/* So often the socket is read meanwhile: PostgreSQL stands still while it is full. */
+#define TAKE_ROWS  64
+#define TIMEOUT_MS 60000
 /* 2000-01-01, from where PostgreSQL counts. */
 #define EPOCH_MS INT64_C(946684800000)
 
@@ -315,6 +316,8 @@ int rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row 
     }
     if (PQntuples(r->window) == 0)
         return rp_fail(err, RP_E_NOT_FOUND, RP_FATAL, "the job has no item %" PRId64, n);
+    if (r->asked >= 0 && n % TAKE_ROWS == 0)
+        (void)rp_db_answered(r->db); /* where the connection is lost, fetch says so */
     struct field f = {r->window, (int)(n - r->first)};
     return read_row(r, &f, out, err);
 }

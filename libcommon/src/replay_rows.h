@@ -7,14 +7,9 @@
 #include "dead_letter.h"
 
 /* The rows of a replay job, in the order of their numbers: read by windows, of which the next one
- * is on its way while one is worked through. A window is bounded in rows and in bytes. Owns its
- * connection. One thread. */
+ * is on its way while one is worked through, and taken as it comes. A window is bounded in rows and
+ * in bytes. Owns its connection. One thread. */
 struct rp_replay_rows;
-
-/* What bounds a batch that is sent: as much as that, since nothing goes out while the brokers end
- * one. And a window: were it smaller, whoever reads the target would wait for PostgreSQL. */
-#define RP_REPLAY_ROWS  8000
-#define RP_REPLAY_BYTES 8388608
 
 struct rp_replay_row {
     int64_t n;

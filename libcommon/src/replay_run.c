@@ -18,12 +18,13 @@
 #define TIMEOUT_MS INT64_C(60000)
 #define NAP_MS     INT64_C(20)
 #define SHOW_MS    INT64_C(200)
-/* Marks trail what was sent: begun when so many items wait for them, or after so long; not waited
- * for, unless they are so far behind. */
-#define MARK_ITEMS 4000
-#define MARK_MS    INT64_C(500)
+/* Marks trail what was sent, since they slow the sends down by half: begun where an item has waited
+ * so long for its mark, or so long where a rate slows them down anyway; not waited for, unless so
+ * many items wait. */
+#define TRAIL_MS   INT64_C(5000)
+#define RATED_MS   INT64_C(500)
+#define TRAIL_MOST 500000
 #define MARK_MOST  10000
-#define TRAIL_MOST 100000
 /* How long all is left alone after a failure: doubling from the first to the last. */
 #define FIRST_WAIT_MS INT64_C(100)
 #define LAST_WAIT_MS  INT64_C(5000)
@@ -38,7 +39,7 @@ struct runner {
     bool ready;      /* the sender is open, and `next` is known */
     int64_t next;    /* the next item to send */
     int64_t marking; /* a mark up to there is on its way; -1: none */
-    int64_t mark_mono_ms;
+    int64_t unmarked_mono_ms; /* no item waits for longer for its mark to begin */
     struct rp_pace pace;
     int64_t wait_ms, again_mono_ms; /* after a failure */
     struct rp_error trouble;
@@ -103,7 +104,8 @@ static int finish_mark(struct runner *r, struct rp_error *err)
 static int begin_mark(struct runner *r, struct rp_error *err)
 {
     int64_t until = r->next - r->job.marked > MARK_MOST ? r->job.marked + MARK_MOST : r->next;
-    r->mark_mono_ms = rp_mono_ms();
+    if (until == r->next)
+        r->unmarked_mono_ms = rp_mono_ms();
     if (rp_replay_job_mark(r->db, &r->job, until, err) != 0)
         return -1;
     r->marking = until;
@@ -111,15 +113,17 @@ static int begin_mark(struct runner *r, struct rp_error *err)
     return 0;
 }
 
-/* Lets the marks trail what was sent, by a bounded number. */
+/* Lets the marks trail what was sent, by a bounded number and time. */
 static int serve_marks(struct runner *r, struct rp_error *err)
 {
-    int64_t behind = r->next - (r->marking < 0 ? r->job.marked : r->marking);
-    bool due = behind >= MARK_ITEMS || (behind > 0 && rp_mono_ms() - r->mark_mono_ms >= MARK_MS);
-    if (r->next - r->job.marked < TRAIL_MOST &&
-        (!due || (r->marking >= 0 && !rp_db_answered(r->db))))
+    int64_t after_ms = r->news.rate > 0 ? RATED_MS : TRAIL_MS;
+    bool full = r->next - r->job.marked >= TRAIL_MOST;
+    if (r->marking >= 0 && !full && !rp_db_answered(r->db))
         return 0;
-    return finish_mark(r, err) != 0 ? -1 : r->next > r->job.marked ? begin_mark(r, err) : 0;
+    if (finish_mark(r, err) != 0)
+        return -1;
+    bool due = full || rp_mono_ms() - r->unmarked_mono_ms >= after_ms;
+    return due && r->next > r->job.marked ? begin_mark(r, err) : 0;
 }
 
 /* Marks all that was sent. */
@@ -127,7 +131,7 @@ static int settle(struct runner *r, struct rp_error *err)
 {
     if (finish_mark(r, err) != 0)
         return -1;
-    while (r->job.marked < r->next)
+    for (; r->job.marked < r->next; show(r, false))
         if (begin_mark(r, err) != 0 || finish_mark(r, err) != 0)
             return -1;
     return 0;
@@ -360,6 +364,8 @@ static int send_some(struct runner *r, struct rp_error *err)
     if (most < until - r->next)
         until = r->next + most;
     r->what = "sending";
+    if (r->next == (r->marking < 0 ? r->job.marked : r->marking))
+        r->unmarked_mono_ms = rp_mono_ms();
     if (rp_replay_sender_send(r->sender, &r->next, until, &sent, err) != 0)
         return -1;
     r->trouble.code = RP_OK;

@@ -12,6 +12,13 @@
 #include "replay_message.h"
 #include "replay_rows.h"
 
+/* A batch ends with so many rows, with so many bytes, or after so long. Nothing else goes out while
+ * the brokers end one, so it should be large; whoever reads the target committed waits for its end,
+ * and the runner hears no wish before. */
+#define BATCH_ROWS  32000
+#define BATCH_BYTES 33554432
+#define BATCH_MS    INT64_C(300)
+
 struct rp_replay_sender {
     struct rp_config config; /* the caller's, but that it always says exactly-once */
     const struct rp_replay_job *job;
@@ -23,7 +30,7 @@ struct rp_replay_sender {
     struct rp_replay_rows *rows;
     /* Items of a batch that failed, ascending: each goes alone, and what fails alone is to blame.
      */
-    int64_t suspects[RP_REPLAY_ROWS];
+    int64_t suspects[BATCH_ROWS];
     size_t n_suspects;
     /* The batch */
     json_t *refusals;
@@ -94,7 +101,7 @@ static int by_number(const void *a, const void *b)
 
 static void suspect(struct rp_replay_sender *s, int64_t n)
 {
-    if (s->n_suspects < RP_REPLAY_ROWS)
+    if (s->n_suspects < BATCH_ROWS)
         s->suspects[s->n_suspects++] = n;
 }
 
@@ -222,12 +229,13 @@ static int begin(struct rp_replay_sender *s, struct rp_error *err)
 
 static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct rp_error *err)
 {
+    int64_t end_mono_ms = rp_mono_ms() + BATCH_MS;
     for (int64_t n = from; n < *end; n++) {
         if (add_item(s, n, (size_t)(n - from), err) != 0) {
             *end = n + 1;
             return -1;
         }
-        if (s->bytes >= RP_REPLAY_BYTES)
+        if (s->bytes >= BATCH_BYTES || rp_mono_ms() >= end_mono_ms)
             *end = n + 1;
     }
     return 0;
@@ -250,7 +258,7 @@ static int give_up(struct rp_replay_sender *s, int64_t from, int64_t end, struct
 int rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int64_t until, int64_t *sent,
                           struct rp_error *err)
 {
-    int64_t from = *next, end = from + RP_REPLAY_ROWS < until ? from + RP_REPLAY_ROWS : until;
+    int64_t from = *next, end = from + BATCH_ROWS < until ? from + BATCH_ROWS : until;
     end = end_by_suspects(s, from, end);
     if (begin(s, err) != 0 || fill(s, from, &end, err) != 0 || keep_refusals(s, err) != 0)
         return give_up(s, from, end, err);

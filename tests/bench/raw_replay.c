@@ -71,7 +71,7 @@ static bool fields_of(char *row, int n, bool first, struct field *key, struct fi
 
 int main(int argc, char **argv)
 {
-    long batch = bench_number(argv, "batch", "8000"), total = 0;
+    long batch = bench_number(argv, "batch", "32000"), total = 0;
     rd_kafka_t *producer = bench_producer(argv, "raw-replay", bench_arg(argv, "linger", "5"));
     rd_kafka_topic_t *target = rd_kafka_topic_new(producer, bench_arg(argv, "target", NULL), NULL);
     PGconn *db = PQconnectdb(bench_arg(argv, "dsn", NULL));

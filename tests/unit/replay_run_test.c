@@ -64,6 +64,7 @@ struct rp_replay_news __wrap_rp_replay_pulse_news(struct rp_replay_pulse *p)
 /* What Kafka knows: items are out up to here. */
 static int64_t out_to;
 static bool stop_on_first, refuses_first;
+static int64_t batch_takes_ms;
 static struct rp_error send_error;
 static struct rp_replay_refuser refuser;
 
@@ -112,6 +113,7 @@ int __wrap_rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int6
         return -1;
     *sent = until - *next < BATCH ? until - *next : BATCH;
     out_to += *sent;
+    now_mono_ms += batch_takes_ms;
     atomic_store(&stop, stop_on_first);
     if (send_error.code != RP_OK) { /* out all the same */
         *err = send_error;
@@ -229,6 +231,36 @@ static void a_job_is_done_whichever_statement_is_refused(void **state)
     refuses_first = true;
     refuse_each_way(&plain);
     refuses_first = false;
+}
+
+/* How many statements mark a job of 8 batches. */
+static int marks(int64_t takes_ms, double rate)
+{
+    static const struct pg_answer answers[] = {
+        {"runner = $2", COLUMNS, "1|30|0|0|f|{}|stamp|running"},
+        {"heartbeat_at = clock_timestamp()", COLUMNS, "1|30|0|0|f"},
+        {"SELECT refused FROM j", "refused", "0"},
+        {ASKS_STATE, COLUMNS, "1|30|0|0|f|{}|stamp|done"},
+        {0}};
+    const struct course course = {.news = {.known = true, .rate = rate}};
+    struct rp_error err;
+    pg_begin(answers);
+    batch_takes_ms = takes_ms;
+    assert_int_equal(run_once(&course, &err), 0);
+    batch_takes_ms = 0;
+    assert_int_equal(result.end, RP_REPLAY_DONE);
+    assert_int_equal(result.done, TOTAL);
+    return pg_statements("WITH item AS");
+}
+
+static void marks_trail_what_is_sent_by_5_s_or_by_half_a_second_where_there_is_a_rate(void **state)
+{
+    (void)state;
+    assert_int_equal(marks(0, 0), 1);
+    assert_int_equal(marks(800, 0), 2); /* 5.6 s: before the last batch, and behind it */
+    assert_int_equal(marks(2000, 0), 3);
+    assert_true(marks(0, 2) >= 8);     /* an item each half second */
+    assert_true(marks(600, 100) >= 8); /* which is slower than the rate */
 }
 
 static void what_people_wish_is_done_whichever_statement_is_refused(void **state)
@@ -414,6 +446,7 @@ int main(void)
     rp_log_setup(RP_LOG_ERROR + 1, false, "test");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_done_whichever_statement_is_refused),
+        cmocka_unit_test(marks_trail_what_is_sent_by_5_s_or_by_half_a_second_where_there_is_a_rate),
         cmocka_unit_test(what_people_wish_is_done_whichever_statement_is_refused),
         cmocka_unit_test(who_is_stopped_lets_go),
         cmocka_unit_test(a_job_that_somebody_took_over_is_lost),

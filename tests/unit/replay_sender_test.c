@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "log.h"
@@ -40,6 +41,7 @@ static char any;
 static bool no_rows;
 static struct rp_error rows_fail, maker_fails, make_fails, refuse_fails; /* once; RP_OK: not */
 static int64_t unwanted;    /* the item that nothing is made of; -1: none */
+static int64_t slow;        /* the item whose row is long in coming; -1: none */
 static bool refused[ITEMS]; /* on record */
 static int n_refusals, value_bytes;
 
@@ -79,6 +81,8 @@ int __wrap_rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_repl
     *out = (struct rp_replay_row){.n = n};
     if (refused[n])
         out->refused = rp_str("for a reason");
+    if (n == slow)
+        (void)usleep(400000);
     return fail_once(&rows_fail, err);
 }
 
@@ -115,7 +119,7 @@ int __wrap_rp_replay_make(struct rp_replay_maker *m, const struct rp_replay_row 
                           int64_t now_ms, struct rp_outgoing *out, const char **why,
                           struct rp_error *err)
 {
-    static uint8_t value[3 << 20];
+    static uint8_t value[9 << 20];
     (void)m;
     (void)now_ms;
     assert_false(refused[row->n]); /* it may be taken for not sent */
@@ -155,7 +159,7 @@ static int set_up(void **state)
     assert_int_equal(rd_kafka_mock_topic_create(f.mock.cluster, f.config->topics.dead_letter, 1, 1),
                      0);
     no_rows = false;
-    unwanted = -1;
+    unwanted = slow = -1;
     value_bytes = 1;
     n_refusals = 0;
     memset(refused, 0, sizeof refused);
@@ -213,8 +217,14 @@ static void all_goes_out_in_one_batch(void **state)
 
 static void a_batch_ends_with_its_bytes(void **state)
 {
-    value_bytes = 3 << 20;
+    value_bytes = 9 << 20;
     ((struct fixture *)*state)->config->guarantee = RP_AT_LEAST_ONCE; /* a job is never so */
+    assert_int_equal(send_all(*state, -1), 2);
+}
+
+static void a_batch_ends_after_its_time(void **state)
+{
+    slow = 2;
     assert_int_equal(send_all(*state, -1), 2);
 }
 
@@ -290,6 +300,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(all_goes_out_in_one_batch),
         T(a_batch_ends_with_its_bytes),
+        T(a_batch_ends_after_its_time),
         T(one_that_cannot_be_sent_is_refused_and_the_others_go_out),
         T(what_does_not_fail_again_alone_goes_out),
         T(what_nothing_is_made_of_is_on_record_before_the_cursor_is_past_it),
