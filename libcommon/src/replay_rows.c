@@ -305,10 +305,20 @@ static int read_row(struct rp_replay_rows *r, const struct field *f, struct rp_r
     return out->letter.has_task ? read_task(r, f, &out->letter.task, err) : 0;
 }
 
+static bool is_in_window(const struct rp_replay_rows *r, int64_t n)
+{
+    return r->window != NULL && n >= r->first && n < window_end(r);
+}
+
+bool rp_replay_rows_here(struct rp_replay_rows *r, int64_t n)
+{
+    return is_in_window(r, n) || (r->asked == n && rp_db_answered(r->db));
+}
+
 int rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row *out,
                       struct rp_error *err)
 {
-    if ((r->window == NULL || n < r->first || n >= window_end(r)) && fetch(r, n, err) != 0) {
+    if (!is_in_window(r, n) && fetch(r, n, err) != 0) {
         if (r->db != NULL)
             (void)rp_db_needs_mending(r->db, err);
         disconnect(r);

@@ -20,11 +20,11 @@
 #define SHOW_MS    INT64_C(200)
 /* Marks trail what was sent, since they slow the sends down by half: begun where an item has waited
  * so long for its mark, or so long where a rate slows them down anyway; not waited for, unless so
- * many items wait. */
+ * many items wait. As many are marked at once as a batch may have. */
 #define TRAIL_MS   INT64_C(5000)
 #define RATED_MS   INT64_C(500)
 #define TRAIL_MOST 500000
-#define MARK_MOST  10000
+#define MARK_MOST  32000
 /* How long all is left alone after a failure: doubling from the first to the last. */
 #define FIRST_WAIT_MS INT64_C(100)
 #define LAST_WAIT_MS  INT64_C(5000)
@@ -117,12 +117,14 @@ static int begin_mark(struct runner *r, struct rp_error *err)
 static int serve_marks(struct runner *r, struct rp_error *err)
 {
     int64_t after_ms = r->news.rate > 0 ? RATED_MS : TRAIL_MS;
-    bool full = r->next - r->job.marked >= TRAIL_MOST;
-    if (r->marking >= 0 && !full && !rp_db_answered(r->db))
+    while (r->next - r->job.marked >= TRAIL_MOST)
+        if ((r->marking < 0 && begin_mark(r, err) != 0) || finish_mark(r, err) != 0)
+            return -1;
+    if (r->marking >= 0 && !rp_db_answered(r->db))
         return 0;
     if (finish_mark(r, err) != 0)
         return -1;
-    bool due = full || rp_mono_ms() - r->unmarked_mono_ms >= after_ms;
+    bool due = rp_mono_ms() - r->unmarked_mono_ms >= after_ms;
     return due && r->next > r->job.marked ? begin_mark(r, err) : 0;
 }
 
@@ -206,6 +208,7 @@ static int get_ready(struct runner *r, struct rp_error *err)
 static int rest(struct runner *r, const char *state, const char *why, enum rp_replay_end how,
                 struct rp_error *err)
 {
+    r->what = "marking what was sent";
     if (settle(r, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_rest_before);

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "crash_point.h"
@@ -18,6 +19,10 @@
 #define BATCH_ROWS  32000
 #define BATCH_BYTES 33554432
 #define BATCH_MS    INT64_C(300)
+/* A failure halves the batches, which may have been too large for the link or a quota; a success
+ * adds one part. */
+#define PARTS   64
+#define LOOK_US 500
 
 struct rp_replay_sender {
     struct rp_config config; /* the caller's, but that it always says exactly-once */
@@ -32,6 +37,7 @@ struct rp_replay_sender {
      */
     int64_t suspects[BATCH_ROWS];
     size_t n_suspects;
+    int parts; /* of the largest batch, which the next one may have */
     /* The batch */
     json_t *refusals;
     size_t n_records, bytes;
@@ -49,6 +55,7 @@ int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_
     s->config.guarantee = RP_EXACTLY_ONCE;
     s->job = job;
     s->refuser = refuser;
+    s->parts = PARTS;
     *out = s;
     rp_replay_group(job->id, id);
     if (rp_kafka_new_admin(&s->config, &s->client, err) == 0 &&
@@ -227,15 +234,30 @@ static int begin(struct rp_replay_sender *s, struct rp_error *err)
     return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "the producer was made anew");
 }
 
+/* Whoever reads the target committed does not wait for PostgreSQL. */
+static bool comes_before(struct rp_replay_sender *s, int64_t n, int64_t end_mono_ms)
+{
+    while (!rp_replay_rows_here(s->rows, n)) {
+        if (rp_mono_ms() >= end_mono_ms)
+            return false;
+        (void)usleep(LOOK_US);
+    }
+    return true;
+}
+
 static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct rp_error *err)
 {
     int64_t end_mono_ms = rp_mono_ms() + BATCH_MS;
     for (int64_t n = from; n < *end; n++) {
+        if (n > from && !comes_before(s, n, end_mono_ms)) {
+            *end = n;
+            return 0;
+        }
         if (add_item(s, n, (size_t)(n - from), err) != 0) {
             *end = n + 1;
             return -1;
         }
-        if (s->bytes >= BATCH_BYTES || rp_mono_ms() >= end_mono_ms)
+        if (s->bytes >= (size_t)(BATCH_BYTES / PARTS * s->parts) || rp_mono_ms() >= end_mono_ms)
             *end = n + 1;
     }
     return 0;
@@ -246,6 +268,7 @@ static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct r
 static int give_up(struct rp_replay_sender *s, int64_t from, int64_t end, struct rp_error *err)
 {
     rp_publisher_abort(s->publisher);
+    s->parts = s->parts > 1 ? s->parts / 2 : 1;
     if (err->cls == RP_RETRIABLE && s->maker != NULL)
         rp_targets_forget(rp_replay_targets(s->maker));
     if (err->cls != RP_POISON)
@@ -258,7 +281,8 @@ static int give_up(struct rp_replay_sender *s, int64_t from, int64_t end, struct
 int rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int64_t until, int64_t *sent,
                           struct rp_error *err)
 {
-    int64_t from = *next, end = from + BATCH_ROWS < until ? from + BATCH_ROWS : until;
+    int64_t from = *next, rows = BATCH_ROWS / PARTS * s->parts;
+    int64_t end = from + rows < until ? from + rows : until;
     end = end_by_suspects(s, from, end);
     if (begin(s, err) != 0 || fill(s, from, &end, err) != 0 || keep_refusals(s, err) != 0)
         return give_up(s, from, end, err);
@@ -266,6 +290,7 @@ int rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int64_t unt
     if (publish(s, end, err) != RP_PUBLISHED)
         return give_up(s, from, end, err);
     RP_CRASH_POINT(replay_committed);
+    s->parts += s->parts < PARTS;
     *next = end;
     *sent = (int64_t)s->n_records;
     return 0;

@@ -190,7 +190,8 @@ const struct cli_command cmd_replay_list = {
     .summary = "Lists replays, the newest first.",
     .about = "States: running; waiting (for an archiver); abandoned (its runner died: resume or\n"
              "cancel it); paused; failed (resume or cancel it); done; cancelled; stopped (too\n"
-             "much came back dead).",
+             "much came back dead). While one runs, what is sent is counted when it is marked: 5 s\n"
+             "later, or half a second where the job has a rate.",
     .options = list_options,
     .run = run_list,
 };

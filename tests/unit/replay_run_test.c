@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job's runner while PostgreSQL refuses a statement or is gone. The sender is played, and time
  * passes as it naps. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,10 @@
 #define LONG_MS    INT64_C(600000)
 #define IS(end)    (1u << (end))
 #define LET_GO     (IS(RP_REPLAY_LET_GO) | IS(RP_REPLAY_LEFT))
+#define MARKS      "WITH item AS"
 #define ASKS_STATE ", state FROM replay_job"
+
+#define MARKED_AT_ONCE 32000
 
 static atomic_bool stop;
 
@@ -64,7 +68,7 @@ struct rp_replay_news __wrap_rp_replay_pulse_news(struct rp_replay_pulse *p)
 /* What Kafka knows: items are out up to here. */
 static int64_t out_to;
 static bool stop_on_first, refuses_first;
-static int64_t batch_takes_ms;
+static int64_t batch_takes_ms, batch_items = BATCH, most_unmarked;
 static struct rp_error send_error;
 static struct rp_replay_refuser refuser;
 
@@ -111,7 +115,9 @@ int __wrap_rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int6
     assert_int_equal(*next, out_to); /* else it goes out twice, or never */
     if (refuses_first && out_to == 0 && refuser.refuse(refuser.opaque, "[]", err) != 0)
         return -1;
-    *sent = until - *next < BATCH ? until - *next : BATCH;
+    *sent = until - *next < batch_items ? until - *next : batch_items;
+    int64_t unmarked = *next - (int64_t)pg_statements(MARKS) * MARKED_AT_ONCE;
+    most_unmarked = unmarked > most_unmarked ? unmarked : most_unmarked;
     out_to += *sent;
     now_mono_ms += batch_takes_ms;
     atomic_store(&stop, stop_on_first);
@@ -233,34 +239,49 @@ static void a_job_is_done_whichever_statement_is_refused(void **state)
     refuses_first = false;
 }
 
-/* How many statements mark a job of 8 batches. */
-static int marks(int64_t takes_ms, double rate)
+/* How many statements mark a job of so many items. */
+static int marks(int64_t total, double rate)
 {
-    static const struct pg_answer answers[] = {
-        {"runner = $2", COLUMNS, "1|30|0|0|f|{}|stamp|running"},
-        {"heartbeat_at = clock_timestamp()", COLUMNS, "1|30|0|0|f"},
-        {"SELECT refused FROM j", "refused", "0"},
-        {ASKS_STATE, COLUMNS, "1|30|0|0|f|{}|stamp|done"},
-        {0}};
+    char claimed[80], position[40], done[80];
+    const struct pg_answer answers[] = {{"runner = $2", COLUMNS, claimed},
+                                        {"heartbeat_at = clock_timestamp()", COLUMNS, position},
+                                        {"SELECT refused FROM j", "refused", "0"},
+                                        {ASKS_STATE, COLUMNS, done},
+                                        {0}};
     const struct course course = {.news = {.known = true, .rate = rate}};
     struct rp_error err;
+    (void)snprintf(position, sizeof position, "1|%" PRId64 "|0|0|f", total);
+    (void)snprintf(claimed, sizeof claimed, "%s|{}|stamp|running", position);
+    (void)snprintf(done, sizeof done, "%s|{}|stamp|done", position);
     pg_begin(answers);
-    batch_takes_ms = takes_ms;
+    most_unmarked = 0;
     assert_int_equal(run_once(&course, &err), 0);
-    batch_takes_ms = 0;
     assert_int_equal(result.end, RP_REPLAY_DONE);
-    assert_int_equal(result.done, TOTAL);
-    return pg_statements("WITH item AS");
+    assert_int_equal(result.done, total);
+    return pg_statements(MARKS);
 }
 
 static void marks_trail_what_is_sent_by_5_s_or_by_half_a_second_where_there_is_a_rate(void **state)
 {
     (void)state;
-    assert_int_equal(marks(0, 0), 1);
-    assert_int_equal(marks(800, 0), 2); /* 5.6 s: before the last batch, and behind it */
-    assert_int_equal(marks(2000, 0), 3);
-    assert_true(marks(0, 2) >= 8);     /* an item each half second */
-    assert_true(marks(600, 100) >= 8); /* which is slower than the rate */
+    assert_int_equal(marks(TOTAL, 0), 1);
+    batch_takes_ms = 800;
+    assert_int_equal(marks(TOTAL, 0), 2); /* 5.6 s: before the last batch, and behind it */
+    batch_takes_ms = 2000;
+    assert_int_equal(marks(TOTAL, 0), 3);
+    batch_takes_ms = 600;
+    assert_true(marks(TOTAL, 100) >= 8); /* which is slower than the rate */
+    batch_takes_ms = 0;
+    assert_true(marks(TOTAL, 2) >= 8); /* an item each half second */
+}
+
+static void marks_are_behind_by_half_a_million_at_most(void **state)
+{
+    (void)state;
+    batch_items = 100000;
+    assert_int_equal(marks(2000000, 0), 63);
+    assert_in_range(most_unmarked, 400000, 499999);
+    batch_items = BATCH;
 }
 
 static void what_people_wish_is_done_whichever_statement_is_refused(void **state)
@@ -447,6 +468,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_done_whichever_statement_is_refused),
         cmocka_unit_test(marks_trail_what_is_sent_by_5_s_or_by_half_a_second_where_there_is_a_rate),
+        cmocka_unit_test(marks_are_behind_by_half_a_million_at_most),
         cmocka_unit_test(what_people_wish_is_done_whichever_statement_is_refused),
         cmocka_unit_test(who_is_stopped_lets_go),
         cmocka_unit_test(a_job_that_somebody_took_over_is_lost),

@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "log.h"
@@ -26,6 +25,9 @@ void __wrap_rp_replay_rows_free(struct rp_replay_rows *r);
 void __wrap_rp_replay_rows_forget(struct rp_replay_rows *r);
 int __wrap_rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row *out,
                              struct rp_error *err);
+bool __wrap_rp_replay_rows_here(struct rp_replay_rows *r, int64_t n);
+int64_t __real_rp_mono_ms(void);
+int64_t __wrap_rp_mono_ms(void);
 int __wrap_rp_replay_maker_new(const struct rp_config *config,
                                const struct rp_replay_options *options, const char *job,
                                rd_kafka_t *client, struct rp_replay_maker **out,
@@ -41,7 +43,8 @@ static char any;
 static bool no_rows;
 static struct rp_error rows_fail, maker_fails, make_fails, refuse_fails; /* once; RP_OK: not */
 static int64_t unwanted;    /* the item that nothing is made of; -1: none */
-static int64_t slow;        /* the item whose row is long in coming; -1: none */
+static int64_t slow, late;  /* the item whose row takes long, or is not here in time; -1: none */
+static int64_t skipped_ms;  /* by the clock, which else is so slow that no batch ends by it */
 static bool refused[ITEMS]; /* on record */
 static int n_refusals, value_bytes;
 
@@ -82,8 +85,21 @@ int __wrap_rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_repl
     if (refused[n])
         out->refused = rp_str("for a reason");
     if (n == slow)
-        (void)usleep(400000);
+        skipped_ms += 400;
     return fail_once(&rows_fail, err);
+}
+
+bool __wrap_rp_replay_rows_here(struct rp_replay_rows *r, int64_t n)
+{
+    (void)r;
+    if (n == late)
+        skipped_ms += 400;
+    return n != late;
+}
+
+int64_t __wrap_rp_mono_ms(void)
+{
+    return __real_rp_mono_ms() / 100 + skipped_ms;
 }
 
 int __wrap_rp_replay_maker_new(const struct rp_config *config,
@@ -159,7 +175,7 @@ static int set_up(void **state)
     assert_int_equal(rd_kafka_mock_topic_create(f.mock.cluster, f.config->topics.dead_letter, 1, 1),
                      0);
     no_rows = false;
-    unwanted = slow = -1;
+    unwanted = slow = late = -1;
     value_bytes = 1;
     n_refusals = 0;
     memset(refused, 0, sizeof refused);
@@ -226,6 +242,20 @@ static void a_batch_ends_after_its_time(void **state)
 {
     slow = 2;
     assert_int_equal(send_all(*state, -1), 2);
+}
+
+static void a_batch_does_not_wait_for_rows(void **state)
+{
+    late = 3;
+    assert_int_equal(send_all(*state, -1), 2);
+}
+
+/* By one part of 64 after each success. */
+static void a_failure_halves_the_batches(void **state)
+{
+    value_bytes = 9 << 20;
+    rows_fail = (struct rp_error){.code = RP_E_POSTGRES, .cls = RP_RETRIABLE};
+    assert_int_equal(send_all(*state, -1), 1 + (ITEMS + 1) / 2);
 }
 
 /* What fails together is sent alone, and only what fails alone is refused. */
@@ -301,6 +331,8 @@ int main(void)
         T(all_goes_out_in_one_batch),
         T(a_batch_ends_with_its_bytes),
         T(a_batch_ends_after_its_time),
+        T(a_batch_does_not_wait_for_rows),
+        T(a_failure_halves_the_batches),
         T(one_that_cannot_be_sent_is_refused_and_the_others_go_out),
         T(what_does_not_fail_again_alone_goes_out),
         T(what_nothing_is_made_of_is_on_record_before_the_cursor_is_past_it),
