@@ -179,6 +179,17 @@ bool rp_db_answered(struct rp_db *db)
     return PQconsumeInput(db->conn) == 0 || PQisBusy(db->conn) == 0;
 }
 
+bool rp_db_answers_by(struct rp_db *db, int64_t until_mono_ms)
+{
+    bool answered;
+    int64_t left;
+    while (!(answered = rp_db_answered(db)) && (left = until_mono_ms - rp_mono_ms()) > 0) {
+        struct pollfd p = {.fd = PQsocket(db->conn), .events = POLLIN};
+        (void)poll(&p, 1, (int)left);
+    }
+    return answered;
+}
+
 int rp_db_query(struct rp_db *db, const char *sql, int n, const char *const *values, PGresult **out,
                 struct rp_error *err)
 {

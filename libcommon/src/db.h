@@ -60,6 +60,8 @@ RP_NODISCARD int rp_db_send(struct rp_db *db, const char *sql, int n, const char
 RP_NODISCARD int rp_db_receive(struct rp_db *db, PGresult **out, struct rp_error *err);
 /* Whether rp_db_receive would find the answer there, or the connection lost. */
 bool rp_db_answered(struct rp_db *db);
+/* The same, by `until_mono_ms` (rp_mono_ms), for which it waits; what comes is read meanwhile. */
+bool rp_db_answers_by(struct rp_db *db, int64_t until_mono_ms);
 
 /* What time it is by the server's clock. */
 RP_NODISCARD int rp_db_wall_ms(struct rp_db *db, int64_t *out, struct rp_error *err);

@@ -310,9 +310,9 @@ static bool is_in_window(const struct rp_replay_rows *r, int64_t n)
     return r->window != NULL && n >= r->first && n < window_end(r);
 }
 
-bool rp_replay_rows_here(struct rp_replay_rows *r, int64_t n)
+bool rp_replay_rows_come_by(struct rp_replay_rows *r, int64_t n, int64_t until_mono_ms)
 {
-    return is_in_window(r, n) || (r->asked == n && rp_db_answered(r->db));
+    return is_in_window(r, n) || (r->asked == n && rp_db_answers_by(r->db, until_mono_ms));
 }
 
 int rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row *out,

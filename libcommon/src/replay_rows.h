@@ -31,8 +31,9 @@ void rp_replay_rows_free(struct rp_replay_rows *r);
  * where the job has no such item; after any other failure the connection is made anew. */
 RP_NODISCARD int rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row *out,
                                    struct rp_error *err);
-/* Whether row `n` can be had without a wait for PostgreSQL. */
-bool rp_replay_rows_here(struct rp_replay_rows *r, int64_t n);
+/* Whether row `n` can be had without a wait for PostgreSQL; waits for that until `until_mono_ms`
+ * (rp_mono_ms). */
+bool rp_replay_rows_come_by(struct rp_replay_rows *r, int64_t n, int64_t until_mono_ms);
 /* Forgets what was read: something else is in the database now. */
 void rp_replay_rows_forget(struct rp_replay_rows *r);
 

@@ -4,7 +4,6 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "crash_point.h"
@@ -21,8 +20,7 @@
 #define BATCH_MS    INT64_C(300)
 /* A failure halves the batches, which may have been too large for the link or a quota; a success
  * adds one part. */
-#define PARTS   64
-#define LOOK_US 500
+#define PARTS 64
 
 struct rp_replay_sender {
     struct rp_config config; /* the caller's, but that it always says exactly-once */
@@ -234,22 +232,12 @@ static int begin(struct rp_replay_sender *s, struct rp_error *err)
     return rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "the producer was made anew");
 }
 
-/* Whoever reads the target committed does not wait for PostgreSQL. */
-static bool comes_before(struct rp_replay_sender *s, int64_t n, int64_t end_mono_ms)
-{
-    while (!rp_replay_rows_here(s->rows, n)) {
-        if (rp_mono_ms() >= end_mono_ms)
-            return false;
-        (void)usleep(LOOK_US);
-    }
-    return true;
-}
-
 static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct rp_error *err)
 {
     int64_t end_mono_ms = rp_mono_ms() + BATCH_MS;
     for (int64_t n = from; n < *end; n++) {
-        if (n > from && !comes_before(s, n, end_mono_ms)) {
+        /* Whoever reads the target committed does not wait for PostgreSQL. */
+        if (n > from && !rp_replay_rows_come_by(s->rows, n, end_mono_ms)) {
             *end = n;
             return 0;
         }

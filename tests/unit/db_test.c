@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "clock.h"
 #include "db.h"
 
 #define CONNECTION ((PGconn *)(void *)&connection)
@@ -368,6 +369,15 @@ static void an_answer_is_there_or_the_connection_is_not(void **state)
     assert_true(rp_db_answered(db));
 }
 
+static void an_answer_is_waited_for_until_its_time(void **state)
+{
+    (void)state;
+    busy.text = "10";
+    assert_true(rp_db_answers_by(db, rp_mono_ms() + 10000));
+    busy.text = "1";
+    assert_false(rp_db_answers_by(db, 0));
+}
+
 static void a_connection_that_cannot_be_made_says_why(void **state)
 {
     struct rp_db *other;
@@ -417,6 +427,7 @@ int main(void)
         T(without_a_sqlstate_it_is_the_connection),
         T(a_copy_that_is_given_up_leaves_the_connection),
         T(an_answer_is_there_or_the_connection_is_not),
+        T(an_answer_is_waited_for_until_its_time),
         T(a_connection_that_cannot_be_made_says_why),
         T(a_connection_string_that_cannot_be_read_is_not_shown),
     };

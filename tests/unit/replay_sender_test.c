@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "clock.h"
 #include "log.h"
 #include "mock_fixture.h"
 #include "replay_message.h"
@@ -25,7 +26,7 @@ void __wrap_rp_replay_rows_free(struct rp_replay_rows *r);
 void __wrap_rp_replay_rows_forget(struct rp_replay_rows *r);
 int __wrap_rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row *out,
                              struct rp_error *err);
-bool __wrap_rp_replay_rows_here(struct rp_replay_rows *r, int64_t n);
+bool __wrap_rp_replay_rows_come_by(struct rp_replay_rows *r, int64_t n, int64_t until_mono_ms);
 int64_t __real_rp_mono_ms(void);
 int64_t __wrap_rp_mono_ms(void);
 int __wrap_rp_replay_maker_new(const struct rp_config *config,
@@ -89,12 +90,13 @@ int __wrap_rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_repl
     return fail_once(&rows_fail, err);
 }
 
-bool __wrap_rp_replay_rows_here(struct rp_replay_rows *r, int64_t n)
+bool __wrap_rp_replay_rows_come_by(struct rp_replay_rows *r, int64_t n, int64_t until_mono_ms)
 {
     (void)r;
-    if (n == late)
-        skipped_ms += 400;
-    return n != late;
+    if (n != late)
+        return true;
+    skipped_ms += until_mono_ms - rp_mono_ms();
+    return false;
 }
 
 int64_t __wrap_rp_mono_ms(void)
