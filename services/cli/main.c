@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ int main(int argc, char **argv)
 {
     if (!hold_standard_files())
         return CLI_FAILED;
+    (void)mallopt(M_MXFAST, 0); /* as the services do, for a replay */
     int code = cli_main(cli_commands, argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
