@@ -12,16 +12,16 @@
 #include "log_end.h"
 
 #define RECALL_MOST  10000             /* records, and */
-#define RECALL_BYTES (4 * 1024 * 1024) /* bytes that are read again of a partition */
+#define RECALL_BYTES (4 * 1024 * 1024) /* bytes that are read again of a partition in one go */
 
 struct arriving {
     int32_t partition;
-    bool recall;     /* wanted */
-    int64_t until;   /* the committed offset; -1: not known yet */
-    int64_t first;   /* where the recall began; -1: not known yet */
-    int64_t records; /* recalled, and */
-    size_t bytes;    /* their bytes, since it began anew or the log was found to end too soon */
-    bool nearer;     /* it began anew, with what the bytes allow */
+    bool recall;           /* wanted */
+    int64_t until;         /* the committed offset; -1: not known yet */
+    int64_t first;         /* where the recall began; -1: not known yet */
+    int64_t records;       /* recalled */
+    int64_t stretch;       /* of them, since there were RECALL_BYTES, and */
+    size_t bytes;          /* their bytes */
     struct rp_log_end end; /* where it comes before `until` */
 };
 
@@ -221,17 +221,16 @@ static bool may_shorten(const struct arrivals *a, struct arriving *p)
     return end >= p->until;
 }
 
-/* The records are large: begins anew, nearer to the committed offset, with as many as took up all
- * the bytes. The second time it is enough. True: the partition is read on. */
-static bool shorten(struct arrivals *a, struct arriving *p)
+/* The records are large: passes over all but the last before the committed offset, as many as took
+ * up all the bytes. What is left is halved each time but the first, so it soon comes to its end. */
+static void shorten(struct arrivals *a, struct arriving *p, int64_t next)
 {
     struct rp_error err;
-    int64_t from = p->nearer ? p->until : p->until - p->records;
-    bool sought = may_shorten(a, p) && seek(a, p->partition, from, &err) == 0;
-    p->nearer = p->nearer || sought;
-    p->records = 0; /* where it was not sought, it is tried again after as many bytes */
+    int64_t from = p->until - p->stretch;
+    if (from > next && may_shorten(a, p))
+        (void)!seek(a, p->partition, from, &err); /* it is tried again after as many bytes */
+    p->stretch = 0;
     p->bytes = 0;
-    return sought && from == p->until;
 }
 
 enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)
@@ -249,11 +248,14 @@ enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)
     if (p->first < 0)
         p->first = m->offset;
     p->records++;
+    p->stretch++;
     p->bytes += m->len + m->key_len;
-    if (m->offset + 1 == p->until || (p->bytes > RECALL_BYTES && shorten(a, p))) {
+    if (m->offset + 1 == p->until) {
         rp_log(RP_LOG_DEBUG, "partition-recalled", rp_f_str("topic", a->topic),
                rp_f_int("partition", p->partition), rp_f_int("records", p->records));
         drop(a, place);
+    } else if (p->bytes > RECALL_BYTES) {
+        shorten(a, p, m->offset + 1);
     }
     return ARRIVAL_RECALL;
 }

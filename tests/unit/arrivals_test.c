@@ -223,14 +223,23 @@ static void an_end_that_only_lagged_cuts_nothing(void **state)
     }
 }
 
+/* Compressed, since the mock broker keeps 5 MiB of a partition. */
 static void produce_big(int n)
 {
     static char big[BIG];
+    char text[200];
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    const char *brokers = rd_kafka_mock_cluster_bootstraps(mock.cluster);
+    assert_int_equal(rd_kafka_conf_set(conf, "bootstrap.servers", brokers, text, sizeof text), 0);
+    assert_int_equal(rd_kafka_conf_set(conf, "compression.codec", "lz4", text, sizeof text), 0);
+    rd_kafka_t *producer = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
+    assert_non_null(producer);
     while (n-- > 0)
-        assert_int_equal(rd_kafka_producev(mock.producer, RD_KAFKA_V_TOPIC(TOPIC),
+        assert_int_equal(rd_kafka_producev(producer, RD_KAFKA_V_TOPIC(TOPIC),
                                            RD_KAFKA_V_VALUE(big, sizeof big), RD_KAFKA_V_END),
                          0);
-    assert_int_equal(rd_kafka_flush(mock.producer, 60000), 0);
+    assert_int_equal(rd_kafka_flush(producer, 60000), 0);
+    rd_kafka_destroy(producer);
 }
 
 /* What would be recalled instead of so many bytes may lie behind the end. */
@@ -248,6 +257,27 @@ static void a_log_of_large_records_that_was_cut_is_read_on_after_a_while(void **
     meet_end();
     passed_ms = 61000;
     assert_int_equal(next(&kind), 10);
+    assert_int_equal(kind, ARRIVAL_NONE);
+}
+
+/* After each 4 MiB it goes on with as many records as these were, where that is a step forward:
+ * what lies next to the committed offset is recalled, however large it is. */
+static void of_large_records_the_last_ones_are_recalled(void **state)
+{
+    enum arrival kind;
+    int64_t offset;
+    (void)state;
+    produce_big(17);
+    commit(27);
+    assign(true);
+    for (offset = 0; offset < 10 + 2 * RECALLED_BIG; offset++)
+        assert_int_equal(next(&kind), offset); /* 15 to begin with, of 27: all of the other 12 */
+    for (offset = 27 - RECALLED_BIG; offset < 27; offset++) {
+        assert_int_equal(next(&kind), offset);
+        assert_int_equal(kind, ARRIVAL_RECALL);
+    }
+    mock_produce(&mock, TOPIC, 1);
+    assert_int_equal(next(&kind), 27);
     assert_int_equal(kind, ARRIVAL_NONE);
 }
 
@@ -291,6 +321,7 @@ int main(void)
         TEST(a_log_that_was_cut_is_read_on_after_a_while),
         TEST(one_look_at_an_end_is_taken_a_call),
         TEST(a_log_of_large_records_that_was_cut_is_read_on_after_a_while),
+        TEST(of_large_records_the_last_ones_are_recalled),
         TEST(an_end_that_only_lagged_cuts_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
