@@ -222,7 +222,7 @@ static bool may_shorten(const struct arrivals *a, struct arriving *p)
 }
 
 /* The records are large: passes over all but the last before the committed offset, as many as took
- * up all the bytes. What is left is halved each time but the first, so it soon comes to its end. */
+ * up all the bytes. What is left is halved each time, so it soon comes to its end. */
 static void shorten(struct arrivals *a, struct arriving *p, int64_t next)
 {
     struct rp_error err;

@@ -30,8 +30,10 @@ void mock_start(struct mock *m, int brokers, const char *topic)
 {
     char n[12];
     (void)snprintf(n, sizeof n, "%d", brokers);
-    const char *const properties[][2] = {{"test.mock.num.brokers", n}, {"linger.ms", "0"}};
-    m->producer = new_client(RD_KAFKA_PRODUCER, properties, 2);
+    /* Compressed, since the mock brokers keep 5 MiB of a partition. */
+    const char *const properties[][2] = {
+        {"test.mock.num.brokers", n}, {"linger.ms", "0"}, {"compression.codec", "lz4"}};
+    m->producer = new_client(RD_KAFKA_PRODUCER, properties, 3);
     m->cluster = rd_kafka_handle_mock_cluster(m->producer);
     assert_non_null(m->cluster);
     rd_kafka_mock_group_initial_rebalance_delay_ms(m->cluster, 10);
