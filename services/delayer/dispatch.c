@@ -75,11 +75,10 @@ static void fail_batch(struct dispatch *d, bool unknown, const struct rp_error *
     delayer_metrics_failed(&d->metrics);
     d->batch.n = d->sent_off.n = 0;
     rp_outbox_failed(&d->outbox, err);
+    lanes_untake(d->lanes);
     /* What the spill file does not give back (RP_E_IO), the log does. */
-    if (!unknown && err->code != RP_E_IO) {
-        lanes_untake(d->lanes);
+    if (!unknown && err->code != RP_E_IO)
         return;
-    }
     /* As another owner would: drops what is held, and begins with what is committed. A new producer
      * comes first, since that ends whatever is still under way. */
     rp_outbox_open(&d->outbox);

@@ -41,7 +41,8 @@ bool __wrap_trimmer_is_due(struct trimmer *t);
 static atomic_bool stop;
 static size_t settled;
 static enum { READABLE, TO_BREAK, BROKEN } spot; /* where what is held is kept */
-static size_t before_it;                         /* so many records were settled */
+static size_t before_it;                         /* so many records were settled, */
+static int in_hand;                              /* and so many of its batch were taken */
 static uint64_t broken;
 static int failures;
 static int steps_left; /* once all is settled */
@@ -75,7 +76,7 @@ int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
 int __wrap_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *out,
                     struct rp_error *err)
 {
-    if (spot == TO_BREAK && settled >= before_it) {
+    if (spot == TO_BREAK && settled >= before_it && in_hand-- == 0) {
         spot = BROKEN;
         broken = handle;
     }
@@ -111,7 +112,8 @@ bool __wrap_trimmer_is_due(struct trimmer *t)
 static int set_up(void **state)
 {
     (void)state;
-    settled = 0;
+    settled = before_it = 0;
+    in_hand = 0;
     failures = steps_left = 0;
     atomic_store(&stop, false);
     mock_start(&mock, 1, TOPIC);
@@ -154,7 +156,6 @@ static void check_what_cannot_be_read_back(const char *guarantee)
     assert_int_equal(run(guarantee), 0);
     assert_int_equal(settled, RECORDS);
     assert_int_equal(failures, 1);
-    before_it = 0;
 }
 
 /* It is in the log, too. */
@@ -175,6 +176,25 @@ static void what_was_settled_before_does_not_come_again(void **state)
     (void)state;
     before_it = 1;
     check_what_cannot_be_read_back("at-least-once");
+}
+
+static int64_t dead_letters(void)
+{
+    int64_t low, high;
+    rd_kafka_t *consumer = mock_consumer(&mock, "anybody");
+    assert_int_equal(
+        rd_kafka_query_watermark_offsets(consumer, "dead-letter", 0, &low, &high, ASK_MS), 0);
+    rd_kafka_destroy(consumer);
+    return high;
+}
+
+static void what_was_taken_beside_it_is_not_committed_as_settled(void **state)
+{
+    (void)state;
+    before_it = 1;
+    in_hand = 2;
+    check_what_cannot_be_read_back("at-least-once");
+    assert_int_equal(dead_letters(), RECORDS);
 }
 
 static int64_t committed_offset(void)
@@ -205,6 +225,7 @@ int main(void)
         TEST(what_cannot_be_read_back_is_read_again_from_the_log),
         TEST(so_it_is_at_least_once),
         TEST(what_was_settled_before_does_not_come_again),
+        TEST(what_was_taken_beside_it_is_not_committed_as_settled),
         TEST(a_commit_that_fails_is_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
