@@ -9,7 +9,8 @@
 /* Events remembered of one task, to know a repeat that comes late. */
 #define PAST 3u
 /* How far a chain is walked: events that share one by chance are few, but ids may be chosen. */
-#define MOST_STEPS 64
+#define MOST_STEPS   64
+#define NO_PARTITION (-1) /* its record is gone */
 
 /* An event that was let through, in a cache line of its own. */
 struct seen {
@@ -221,4 +222,14 @@ void guard_recall(struct guard *g, const struct guard_event *e)
     /* What was decided is not known any more: at once, perhaps. */
     if (!known && guard_judge(g, e, &unused) != GUARD_REPEAT)
         guard_runs_again(g, e->append_ms);
+}
+
+void guard_log_cut(struct guard *g, int32_t partition, int64_t offset)
+{
+    uint64_t n = g->newest < g->capacity ? g->newest : g->capacity;
+    for (uint64_t number = g->newest; number > g->newest - n; number--) {
+        struct seen *s = &g->ring[number % g->capacity];
+        if (s->partition == partition && s->offset >= offset)
+            s->partition = NO_PARTITION;
+    }
 }

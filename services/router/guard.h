@@ -53,4 +53,8 @@ void guard_runs_no_more(struct guard *g);
  * What is known of later ones stays. */
 void guard_recall(struct guard *g, const struct guard_event *event);
 
+/* The partition's log was cut at `offset`: what comes from there on are other records. The events
+ * of those that were there stay known. */
+void guard_log_cut(struct guard *g, int32_t partition, int64_t offset);
+
 #endif

@@ -232,6 +232,26 @@ static void the_largest_attempt_does_not_overflow(void **state)
     assert_int_equal(attempt, INT32_MAX);
 }
 
+static void after_a_cut_an_offset_is_another_records(void **state)
+{
+    (void)state;
+    assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
+    assert_int_equal(judge("b", 1, 1000, 6), GUARD_NEW);
+    guard_log_cut(guard, 0, 6);
+    assert_int_equal(judge("b", 2, 2000, 6), GUARD_NEW);
+    assert_int_equal(attempt, 2);
+    assert_int_equal(judge("b", 1, 1000, 7), GUARD_REPEAT); /* the event itself stays known */
+    assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);    /* and the records before the cut */
+}
+
+static void a_cut_of_another_partition_changes_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
+    guard_log_cut(guard, 1, 0);
+    assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
+}
+
 static void memory_is_bounded_and_the_oldest_goes(void **state)
 {
     char id[16];
@@ -363,6 +383,8 @@ int main(void)
         TEST(a_task_may_come_by_another_partition),
         TEST(a_size_that_no_memory_has_is_refused),
         TEST(the_largest_attempt_does_not_overflow),
+        TEST(after_a_cut_an_offset_is_another_records),
+        TEST(a_cut_of_another_partition_changes_nothing),
         TEST(memory_is_bounded_and_the_oldest_goes),
         TEST(as_many_events_are_known_as_were_asked_for),
         TEST(a_task_of_which_repeats_come_is_not_forgotten),
