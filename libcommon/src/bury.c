@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "lessons.h"
+
 #define SHRUNK_MAX 1024u /* bytes of a text that is kept */
 
 static void cut(struct rp_bytes *text)
@@ -56,12 +58,12 @@ static int make(const struct rp_config *config, const struct rp_dead_letter *let
 }
 
 int rp_bury(const struct rp_config *config, struct rp_targets *targets,
-            struct rp_dead_letter *letter, struct rp_bytes key, bool shrink, struct rp_buf *buf,
-            struct rp_outgoing *out, struct rp_error *err)
+            struct rp_dead_letter *letter, struct rp_bytes key, unsigned refused,
+            struct rp_buf *buf, struct rp_outgoing *out, struct rp_error *err)
 {
     struct rp_dead_letter less = *letter;
     char was[SHRUNK_MAX + 64];
-    if (!shrink) {
+    if (refused == 0) {
         if (make(config, letter, key, buf, out, err) != 0)
             return -1;
         if (rp_targets_fits(targets, out))
@@ -69,7 +71,7 @@ int rp_bury(const struct rp_config *config, struct rp_targets *targets,
     }
     cut(&key);
     shorten(&less);
-    if (!shrink) {
+    if (refused < RP_BURY_MOST) {
         if (make(config, &less, key, buf, out, err) != 0)
             return -1;
         if (rp_targets_fits(targets, out))

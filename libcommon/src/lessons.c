@@ -33,25 +33,34 @@ static struct rp_lesson *make(struct rp_lessons *l)
     return &l->items[l->n++];
 }
 
-int rp_lessons_add(struct rp_lessons *l, const char *topic, int32_t partition, int64_t offset,
-                   bool alone, rd_kafka_resp_err_t code, struct rp_error *err)
+static void refuse(struct rp_lesson *item, rd_kafka_resp_err_t code)
 {
     struct rp_error words;
+    (void)rp_kafka_fail(&words, code, "the brokers refuse it");
+    item->refused = true;
+    item->reason = words.code == RP_E_RANGE ? RP_OVERSIZED : RP_OTHER;
+    (void)snprintf(item->refusal, sizeof item->refusal, "%.*s", (int)sizeof item->refusal - 1,
+                   words.text);
+}
+
+int rp_lessons_add(struct rp_lessons *l, const char *topic, int32_t partition, int64_t offset,
+                   bool alone, bool letter, rd_kafka_resp_err_t code, struct rp_error *err)
+{
     struct rp_lesson *item = find(l, topic, partition, offset);
-    int news = item == NULL || (alone && item->level < RP_LESSON_SHRINK);
+    int news = item == NULL;
     if (item == NULL) {
         item = make(l);
         if (item == NULL)
             return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a lesson");
         *item = (struct rp_lesson){.topic = topic, .partition = partition, .offset = offset};
     }
-    if (alone && item->level < RP_LESSON_SHRINK)
-        item->level++;
-    (void)rp_kafka_fail(&words, code, "the brokers refuse it");
-    item->reason = words.code == RP_E_RANGE ? RP_OVERSIZED : RP_OTHER;
-    (void)snprintf(item->refusal, sizeof item->refusal, "%.*s", (int)sizeof item->refusal - 1,
-                   words.text);
-    return news;
+    if (!alone || (letter ? item->letters_refused == RP_BURY_MOST : item->refused))
+        return news;
+    if (letter)
+        item->letters_refused++;
+    else
+        refuse(item, code);
+    return 1;
 }
 
 void rp_lessons_forget(struct rp_lessons *l, const char *topic, int32_t partition, int64_t offset)

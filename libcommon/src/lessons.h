@@ -5,22 +5,20 @@
 #include "dead_letter.h"
 #include "kafka.h"
 
+#define RP_BURY_MOST 2 /* so often a dead letter becomes smaller (bury.h) */
+
 /* What failed batches taught about single records. A record whose delivery failed is tried again in
  * a batch of its own, since brokers refuse a batch as a whole; only when it fails alone is it to
- * blame. Holds a handful of records; not thread-safe. A zeroed one is ready. */
-enum rp_lesson_level {
-    RP_LESSON_NONE,    /* it failed among others: try it alone */
-    RP_LESSON_REFUSED, /* the brokers refuse it at its destination: it is a dead letter */
-    RP_LESSON_SHRINK,  /* they refuse the dead letter too: it goes without the payload */
-};
-
+ * blame. A dead letter that is refused keeps its own reason. Holds a handful of records; not
+ * thread-safe. A zeroed one is ready. */
 struct rp_lesson {
     const char *topic; /* borrowed; compared as a pointer */
     int32_t partition;
     int64_t offset;
-    enum rp_lesson_level level;
-    enum rp_reason reason; /* for the dead letter, with the brokers' words */
-    char refusal[160];
+    bool refused;             /* the brokers refuse it at its destination: it is a dead letter */
+    enum rp_reason reason;    /* for that, with the brokers' words */
+    char refusal[160];        /* the same */
+    unsigned letters_refused; /* how often they refused a dead letter of it, RP_BURY_MOST at most */
 };
 
 struct rp_lessons {
@@ -32,10 +30,11 @@ struct rp_lessons {
 const struct rp_lesson *rp_lessons_find(const struct rp_lessons *l, const char *topic,
                                         int32_t partition, int64_t offset);
 
-/* The record's delivery failed with `code`. `alone`: in a batch of its own. Returns 1 when that is
- * news, so that the same batch will not fail the same way again, else 0. */
+/* The record's delivery failed with `code`. `alone`: in a batch of its own; `letter`: as a dead
+ * letter. Returns 1 when that is news, so that the same batch will not fail the same way again,
+ * else 0. */
 RP_NODISCARD int rp_lessons_add(struct rp_lessons *l, const char *topic, int32_t partition,
-                                int64_t offset, bool alone, rd_kafka_resp_err_t code,
+                                int64_t offset, bool alone, bool letter, rd_kafka_resp_err_t code,
                                 struct rp_error *err);
 
 /* The record is behind us. */

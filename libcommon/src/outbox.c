@@ -182,8 +182,9 @@ static void learn_from(struct rp_outbox *o, const struct rp_outbox_item *item, b
             o->learned = true;
         return;
     }
-    int news =
-        rp_lessons_add(&o->lessons, item->topic, item->partition, item->offset, alone, code, &err);
+    bool letter = strcmp(item->to, o->config->topics.dead_letter) == 0;
+    int news = rp_lessons_add(&o->lessons, item->topic, item->partition, item->offset, alone,
+                              letter, code, &err);
     if (news < 0)
         rp_outbox_give_up(o, &err);
     o->learned = o->learned || news > 0;

@@ -45,12 +45,14 @@ static int bury(struct settle_context *c, const struct settle_record *r,
         .offset = r->offset,
     };
     if (task != NULL) {
+        if (task->attempt > letter.attempts)
+            letter.attempts = task->attempt; /* the largest is not counted on */
         letter.task = *task;
         letter.category = rp_str(rp_classify(c->policies, task)->name);
     }
-    bool shrink = r->lesson != NULL && r->lesson->level == RP_LESSON_SHRINK;
+    unsigned refused = r->lesson == NULL ? 0 : r->lesson->letters_refused;
     int failed =
-        rp_bury(c->config, c->targets, &letter, r->parcel.key, shrink, &c->letter, &out->out, err);
+        rp_bury(c->config, c->targets, &letter, r->parcel.key, refused, &c->letter, &out->out, err);
     out->kind = SETTLE_DEAD;
     out->reason = letter.reason;
     out->why = detail;
@@ -124,7 +126,7 @@ int settle_record(struct settle_context *c, const struct settle_record *r, struc
                   struct rp_error *err)
 {
     struct rp_failed_task task;
-    bool refused = r->lesson != NULL && r->lesson->level > RP_LESSON_NONE;
+    bool refused = r->lesson != NULL && r->lesson->refused;
     *out = (struct settlement){.task_id = r->parcel.passage.task_id, .why = ""};
     rp_arena_reset(&c->arena);
     /* After a stop, or where the brokers' clock is behind ours, it may be due by now all the same.

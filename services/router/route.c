@@ -32,8 +32,9 @@ static int bury(struct route_context *c, const struct route_record *r,
     letter->topic = rp_str(r->topic);
     letter->partition = r->partition;
     letter->offset = r->offset;
-    bool shrink = r->lesson != NULL && r->lesson->level == RP_LESSON_SHRINK;
-    int failed = rp_bury(c->config, c->targets, letter, r->key, shrink, &c->letter, &out->out, err);
+    unsigned refused = r->lesson == NULL ? 0 : r->lesson->letters_refused;
+    int failed =
+        rp_bury(c->config, c->targets, letter, r->key, refused, &c->letter, &out->out, err);
     out->kind = ROUTE_DEAD;
     out->reason = letter->reason;
     out->why = detail;
@@ -276,7 +277,7 @@ static int decide(struct route_context *c, const struct route_record *r, struct 
     struct rp_decision *decision = &c->decision;
     event->category = rp_classify(c->policies, &event->task);
     event->policy = rp_policies_match(c->policies, event->task.task_type);
-    if (r->lesson != NULL && r->lesson->level > RP_LESSON_NONE)
+    if (r->lesson != NULL && r->lesson->refused)
         return bury_task(c, r, event, r->lesson->reason, r->lesson->refusal, out, err);
     rp_decide(event->policy, event->category, &event->failure, &c->rng, decision);
     out->why = decision->why;
@@ -296,7 +297,7 @@ static int decide(struct route_context *c, const struct route_record *r, struct 
 static bool is_the_only_answer(const struct route_context *c, const struct route_record *r)
 {
     return c->config->guarantee == RP_EXACTLY_ONCE ||
-           (r->lesson != NULL && r->lesson->level != RP_LESSON_NONE);
+           (r->lesson != NULL && (r->lesson->refused || r->lesson->letters_refused > 0));
 }
 
 /* A task that became a dead letter does not run again, whatever was decided at first. */

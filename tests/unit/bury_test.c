@@ -10,6 +10,7 @@
 #include "codec.h"
 #include "codec_fixture.h"
 #include "config_fixture.h"
+#include "lessons.h"
 
 static size_t takes; /* which record the dead-letter topic is the first to take, 1 the first */
 static size_t asked;
@@ -26,7 +27,7 @@ bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
 static char text[5000];
 
 /* A letter whose texts are all long; what is read from its record goes through `check`. */
-static void bury(bool shrink, struct rp_bytes key,
+static void bury(unsigned refused, struct rp_bytes key,
                  void (*check)(const struct rp_dead_letter *was, const struct rp_dead_letter *is,
                                const struct rp_outgoing *record))
 {
@@ -44,7 +45,7 @@ static void bury(bool shrink, struct rp_bytes key,
     letter.task.key = key;
     was = letter;
     asked = 0;
-    assert_int_equal(rp_bury(config, NULL, &letter, (struct rp_bytes){text, sizeof text}, shrink,
+    assert_int_equal(rp_bury(config, NULL, &letter, (struct rp_bytes){text, sizeof text}, refused,
                              &buf, &record, &err),
                      0);
     assert_bytes_equal(record.topic, rp_str("dead-letter"));
@@ -102,7 +103,7 @@ static void what_fits_is_kept_whole(void **state)
 {
     (void)state;
     takes = 1;
-    bury(false, rp_str("k"), is_whole);
+    bury(0, rp_str("k"), is_whole);
     assert_int_equal(asked, 1);
 }
 
@@ -110,8 +111,8 @@ static void what_only_describes_is_cut_first(void **state)
 {
     (void)state;
     takes = 2;
-    bury(false, rp_str("k"), is_shortened);
-    bury(false, RP_NULL_BYTES, is_shortened);
+    bury(0, rp_str("k"), is_shortened);
+    bury(0, RP_NULL_BYTES, is_shortened);
     assert_int_equal(asked, 2);
 }
 
@@ -119,7 +120,7 @@ static void what_does_not_fit_leaves_its_bulk_behind(void **state)
 {
     (void)state;
     takes = 3;
-    bury(false, rp_str("k"), is_shrunk);
+    bury(0, rp_str("k"), is_shrunk);
     assert_int_equal(asked, 2);
 }
 
@@ -127,8 +128,17 @@ static void what_the_brokers_refused_is_not_tried_whole(void **state)
 {
     (void)state;
     takes = 1;
-    bury(true, RP_NULL_BYTES, is_shrunk);
-    bury(true, (struct rp_bytes){text, sizeof text}, is_shrunk);
+    bury(1, RP_NULL_BYTES, is_shortened);
+    bury(1, rp_str("k"), is_shortened);
+    assert_int_equal(asked, 1);
+}
+
+static void what_they_refused_twice_leaves_its_bulk_behind(void **state)
+{
+    (void)state;
+    takes = 1;
+    bury(RP_BURY_MOST, RP_NULL_BYTES, is_shrunk);
+    bury(RP_BURY_MOST, (struct rp_bytes){text, sizeof text}, is_shrunk);
     assert_int_equal(asked, 0);
 }
 
@@ -139,6 +149,7 @@ int main(void)
         cmocka_unit_test(what_only_describes_is_cut_first),
         cmocka_unit_test(what_does_not_fit_leaves_its_bulk_behind),
         cmocka_unit_test(what_the_brokers_refused_is_not_tried_whole),
+        cmocka_unit_test(what_they_refused_twice_leaves_its_bulk_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,8 +103,9 @@ static int learn(struct rp_error *err)
     int rc = 0;
     int64_t n = 0;
     for (; rc == 0 && n < N; n++)
-        rc = rp_lessons_add(&l, topic, 0, n, false, RD_KAFKA_RESP_ERR_INVALID_MSG, err) == 1 ? 0
-                                                                                             : -1;
+        rc = rp_lessons_add(&l, topic, 0, n, false, false, RD_KAFKA_RESP_ERR_INVALID_MSG, err) == 1
+                 ? 0
+                 : -1;
     for (int64_t i = 0; i < n - (rc != 0); i++)
         assert_non_null(rp_lessons_find(&l, topic, 0, i));
     assert_null(rp_lessons_find(&l, topic, 1, 0));
@@ -132,7 +133,7 @@ static int bury(struct rp_error *err)
     struct rp_dead_letter letter = sample_letter();
     struct rp_buf buf = {0};
     struct rp_outgoing out;
-    int rc = rp_bury(&config, NULL, &letter, RP_NULL_BYTES, true, &buf, &out, err);
+    int rc = rp_bury(&config, NULL, &letter, RP_NULL_BYTES, RP_BURY_MOST, &buf, &out, err);
     rp_buf_clear(&buf);
     return rc;
 }

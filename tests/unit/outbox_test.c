@@ -226,11 +226,12 @@ static void what_was_sent_off_ends_before_the_next(void **state)
     assert_int_equal(f->outbox.n, 0);
 }
 
-static enum rp_lesson_level level_of(const struct fixture *f, const char *source, int64_t offset)
+static const struct rp_lesson *lesson_of(const struct fixture *f, const char *source,
+                                         int64_t offset)
 {
     const struct rp_lesson *lesson = rp_lessons_find(&f->outbox.lessons, source, 0, offset);
     assert_non_null(lesson);
-    return lesson->level;
+    return lesson;
 }
 
 /* Of a batch that the brokers refuse as a whole, any record may be to blame. */
@@ -249,7 +250,7 @@ static void one_that_goes_alone_teaches_nothing_of_the_batch_before(void **state
     assert_true(rp_outbox_send_off(&f->outbox));
     while (!rp_publisher_acknowledged(f->outbox.publisher, 10))
         continue;
-    assert_int_equal(rp_lessons_add(&f->outbox.lessons, source, 0, 7, false,
+    assert_int_equal(rp_lessons_add(&f->outbox.lessons, source, 0, 7, false, false,
                                     RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, &err),
                      1);
     assert_int_equal(rp_outbox_send(&f->outbox, source, 0, 7, &record, &err), 0);
@@ -257,7 +258,7 @@ static void one_that_goes_alone_teaches_nothing_of_the_batch_before(void **state
     assert_int_equal(rp_publisher_commit(f->outbox.publisher, &err), RP_NOT_PUBLISHED);
     rp_outbox_failed(&f->outbox, &err);
     for (int64_t offset = 0; offset < 2; offset++)
-        assert_int_equal(level_of(f, source, offset), RP_LESSON_NONE);
+        assert_false(lesson_of(f, source, offset)->refused);
 }
 
 int main(void)

@@ -121,10 +121,23 @@ static void a_repeat_of_what_is_too_large_is_one(void **state)
 
 static void a_repeat_of_what_the_brokers_refused_is_one(void **state)
 {
-    const struct rp_lesson refused = {.level = RP_LESSON_REFUSED, .reason = RP_NO_TARGET};
+    const struct rp_lesson refused = {.refused = true, .reason = RP_NO_TARGET};
     (void)state;
     assert_int_equal(route(1, NULL), ROUTE_DIRECT);
     assert_int_equal(route(1, &refused), ROUTE_DEAD);
+    assert_int_equal(route(3, NULL), ROUTE_REPEAT);
+}
+
+/* It was refused as a dead letter, not at its target. */
+static void a_dead_letter_that_the_brokers_refuse_keeps_its_reason(void **state)
+{
+    const struct rp_lesson letter = {.letters_refused = 1};
+    (void)state;
+    target_state = RP_TARGET_MISSING;
+    assert_int_equal(route(1, NULL), ROUTE_DEAD);
+    assert_int_equal(route(1, &letter), ROUTE_DEAD);
+    assert_int_equal(last.reason, RP_NO_TARGET);
+    assert_string_equal(last.why, "there is no topic work");
     assert_int_equal(route(3, NULL), ROUTE_REPEAT);
 }
 
@@ -148,6 +161,7 @@ int main(void)
         TEST(a_repeat_of_what_has_no_target_is_one),
         TEST(a_repeat_of_what_is_too_large_is_one),
         TEST(a_repeat_of_what_the_brokers_refused_is_one),
+        TEST(a_dead_letter_that_the_brokers_refuse_keeps_its_reason),
 #define AT_LEAST_ONCE(name) cmocka_unit_test_setup_teardown(name, set_up_at_least_once, tear_down)
         AT_LEAST_ONCE(what_may_be_out_may_fail_again),
         AT_LEAST_ONCE(a_repeat_of_what_has_no_target_is_one),

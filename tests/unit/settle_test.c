@@ -132,7 +132,7 @@ static void settle_bare(const struct rp_lesson *lesson, struct settlement *out)
         .parcel = {.passage = {.due_ms = NOW + 15000, .first_failed_at_ms = RP_NO_TIME},
                    .value = rp_buf_bytes(&value)},
         .topic = "retry-1s",
-        .lap = lesson != NULL,
+        .lap = lesson != NULL && lesson->refused,
         .lesson = lesson,
         .now_ms = NOW};
     assert_int_equal(settle_record(&context, &r, out, &err), 0);
@@ -176,10 +176,25 @@ static void a_task_without_a_target_is_a_dead_letter(void **state)
     assert_string_equal(s.why, "neither the record nor its event names a target");
 }
 
+/* Its dead letter, not the task at its target. */
+static void a_dead_letter_that_the_brokers_refuse_keeps_its_reason(void **state)
+{
+    static const struct rp_lesson lesson = {.letters_refused = 1};
+    struct settlement s;
+    (void)state;
+    task.attempt = INT32_MAX;
+    settle_bare(&lesson, &s);
+    assert_int_equal(s.kind, SETTLE_DEAD);
+    assert_int_equal(s.reason, RP_NO_TARGET);
+    assert_non_null(memmem(s.out.value.data, s.out.value.len, "hello", 5));
+}
+
 static void what_the_brokers_refuse_takes_no_lap_and_leaves_its_payload(void **state)
 {
-    static const struct rp_lesson lesson = {
-        .level = RP_LESSON_SHRINK, .reason = RP_OVERSIZED, .refusal = "too large"};
+    static const struct rp_lesson lesson = {.refused = true,
+                                            .reason = RP_OVERSIZED,
+                                            .refusal = "too large",
+                                            .letters_refused = RP_BURY_MOST};
     struct settlement s;
     (void)state;
     task.target = rp_str("work");
@@ -201,6 +216,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_task_without_a_target_is_a_dead_letter, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_dead_letter_that_the_brokers_refuse_keeps_its_reason,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_the_brokers_refuse_takes_no_lap_and_leaves_its_payload,
                                         set_up, tear_down),
     };
