@@ -100,6 +100,7 @@ json_t *rp_json_skeleton(struct rp_bytes text, bool *fragile, struct rp_error *w
         memcpy(copy, text.data, text.len);
     (void)change_numbers(copy, text.len, blank);
     bool mended = rp_json_mend_surrogates(copy, text.len);
+    mended = rp_json_mend_names(copy, text.len) || mended;
     json_t *json = json_loadb(copy, text.len, flags, &e);
     if (json == NULL)
         say(why, &e);

@@ -131,3 +131,35 @@ bool rp_json_mend_surrogates(char *text, size_t len)
     }
     return mended;
 }
+
+static bool mend_nuls(char *name, size_t len)
+{
+    bool mended = false;
+    for (size_t i = 0; i < len;) {
+        bool nul = code_unit(name + i, len - i) == 0;
+        if (nul)
+            memcpy(name + i + 2, "fffd", 4);
+        mended = mended || nul;
+        i += nul ? 6 : name[i] == '\\' ? 2 : 1;
+    }
+    return mended;
+}
+
+bool rp_json_mend_names(char *text, size_t len)
+{
+    bool mended = false;
+    struct rp_json_cursor c = {text, text + len};
+    while (c.p < c.end) {
+        const size_t begin = (size_t)(c.p - text);
+        if (*c.p != '"') {
+            c.p++;
+            continue;
+        }
+        skip_string(&c);
+        const size_t n = (size_t)(c.p - text) - begin;
+        skip_space(&c);
+        if (c.p < c.end && *c.p == ':' && mend_nuls(text + begin, n))
+            mended = true;
+    }
+    return mended;
+}

@@ -316,6 +316,7 @@ static json_t *load_mended(struct rp_bytes text, struct rp_arena *arena, json_er
     if (copy == NULL)
         return NULL;
     bool mended = rp_json_mend_surrogates(copy, text.len);
+    mended = rp_json_mend_names(copy, text.len) || mended;
     if (!rp_json_tame_numbers(copy, text.len) && !mended)
         return NULL;
     return load((struct rp_bytes){copy, text.len}, why);

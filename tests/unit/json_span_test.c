@@ -102,6 +102,30 @@ static void half_a_surrogate_pair_is_mended(void **state)
     }
 }
 
+static void a_nul_in_a_name_is_mended(void **state)
+{
+    static const struct {
+        const char *text, *mended; /* NULL: as it was */
+    } cases[] = {
+        {"", NULL},
+        {"{\"a\":\"\\u0000\"}", NULL},
+        {"[\"\\u0000\"]", NULL},
+        {"{\"a\\u0000b\" :1}", "{\"a\\ufffdb\" :1}"},
+        {"{\"\\u0000\\u0000\":{\"\\u0000\":\"\\u0000\"}}",
+         "{\"\\ufffd\\ufffd\":{\"\\ufffd\":\"\\u0000\"}}"},
+        {"{\"\\\\u0000\":1}", NULL}, /* a backslash, and no escape */
+        {"{\"a\\u0000", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        (void)strcpy(text, cases[i].text);
+        bool mended = rp_json_mend_names(text, strlen(text));
+        assert_string_equal(text, cases[i].mended == NULL ? cases[i].text : cases[i].mended);
+        assert_int_equal(mended, cases[i].mended != NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +133,7 @@ int main(void)
         cmocka_unit_test(the_items_of_an_array_have_no_names),
         cmocka_unit_test(what_is_cut_off_ends_where_it_is_cut),
         cmocka_unit_test(half_a_surrogate_pair_is_mended),
+        cmocka_unit_test(a_nul_in_a_name_is_mended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

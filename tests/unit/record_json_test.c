@@ -140,6 +140,15 @@ static void bytes_may_be_text(void **state)
     assert_bytes_equal(task.payload, rp_str("p"));
 }
 
+/* Whatever a payload is, as long as it is JSON, and what it stands beside. */
+static void names_may_have_a_nul(void **state)
+{
+    static const char payload[] = "{\"a\\u0000b\": \"\\u0000\"}";
+    char json[800];
+    (void)snprintf(json, sizeof json, TIMED(", \"x\\u0000\": 1, \"payload_json\": %s"), payload);
+    assert_bytes_equal(read_task(*state, rp_str(json)).payload, rp_str(payload));
+}
+
 static void numbers_may_be_written_as_scripts_write_them(void **state)
 {
     struct rp_failed_task task =
@@ -311,6 +320,7 @@ int main(void)
         JSON_TEST(the_text_of_payload_json_is_kept_byte_for_byte),
         JSON_TEST(a_number_of_the_payload_may_be_of_any_size),
         JSON_TEST(bytes_may_be_text),
+        JSON_TEST(names_may_have_a_nul),
         JSON_TEST(numbers_may_be_written_as_scripts_write_them),
         JSON_TEST(half_a_surrogate_pair_does_not_lose_the_event),
         JSON_TEST(the_last_of_two_members_counts),
