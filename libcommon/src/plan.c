@@ -217,6 +217,11 @@ static inline int step(struct run *r, const struct rp_op *op, uint32_t pc, uint8
         return 0;
     case RP_OP_LONG:
         return read_long(r, op, (int64_t *)(void *)(base + op->at));
+    case RP_OP_TIME:
+        if (read_long(r, op, &n) != 0)
+            return -1;
+        *(int64_t *)(void *)(base + op->at) = n == RP_NO_TIME ? n + 1 : n; /* not null: too early */
+        return 0;
     case RP_OP_INT_TO_LONG:
         return read_int(r, op, (int64_t *)(void *)(base + op->at));
     case RP_OP_REASON:

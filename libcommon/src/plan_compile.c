@@ -359,8 +359,10 @@ static int emit_field(struct compiler *c, avro_schema_t type, struct place to)
         break;
     case RP_SHAPE_LONG:
     case RP_SHAPE_TIME:
-        if (is_avro_int32(type) || is_avro_int64(type))
-            return emit(c, op_to(is_avro_int32(type) ? RP_OP_INT_TO_LONG : RP_OP_LONG, to));
+        if (is_avro_int32(type))
+            return emit(c, op_to(RP_OP_INT_TO_LONG, to));
+        if (is_avro_int64(type))
+            return emit(c, op_to(to.field->type == RP_SHAPE_TIME ? RP_OP_TIME : RP_OP_LONG, to));
         break;
     case RP_SHAPE_REASON:
         if (is_avro_enum(type) && strcmp(avro_schema_name(type), "Reason") == 0)

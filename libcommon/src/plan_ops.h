@@ -11,6 +11,7 @@ enum rp_op_code {
     RP_OP_BYTES,       /* string or bytes, to `at` */
     RP_OP_INT,         /* to an int32_t at `at` */
     RP_OP_LONG,        /* to an int64_t at `at` */
+    RP_OP_TIME,        /* the same, where RP_NO_TIME stands for null */
     RP_OP_INT_TO_LONG, /* an int, to an int64_t at `at` */
     RP_OP_REASON,      /* an enum of `n` symbols; tables[arg + i] is our number of the i-th */
     RP_OP_NO_TIME,     /* reads nothing; RP_NO_TIME to `at` */

@@ -35,13 +35,13 @@ static bool is_text(struct rp_bytes text)
     return text.data == NULL || rp_utf8_valid(text);
 }
 
-/* Our encoder mends what is no text, and has no null that is told by a time. */
+/* Our encoder mends what is no text, and of the two earliest times the decoder makes one. */
 static bool is_written_as_it_is(const struct rp_failed_task *t)
 {
     bool plain = is_text(t->task_id) && is_text(t->task_type) && is_text(t->target) &&
                  is_text(t->error_class) && is_text(t->error_message) &&
                  is_text(t->error_category) && is_text(t->source) &&
-                 t->first_failed_at_ms != RP_NO_TIME;
+                 t->first_failed_at_ms != RP_NO_TIME + 1 && t->failed_at_ms != RP_NO_TIME + 1;
     for (size_t i = 0; i < t->n_headers; i++)
         plain = plain && is_text(t->headers[i].key);
     for (size_t i = 0; i < t->n_causes; i++)

@@ -283,6 +283,19 @@ static void errors_say_where_and_what(void **state)
     assert_undecodable(f, (struct rp_bytes){"\x02t\x02t\x06", 5}, "byte 4: target: union branch 3");
 }
 
+/* The one number that stands for null in a struct is a time like any other on the wire. */
+static void the_earliest_time_is_not_null(void **state)
+{
+    static const char bytes[] = "\x02t\x04st\0\0\0\0\x02\x02"
+                                "E\0\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\0";
+    struct fixture *f = *state;
+    struct rp_failed_task task;
+    if (decode(f, (struct rp_bytes){bytes, sizeof bytes - 1}, &task) != 0)
+        fail_msg("%s", f->err.text);
+    assert_int_equal(rp_failed_task_check(&task, &f->err), -1);
+    assert_non_null(strstr(f->err.text, "first_failed_at"));
+}
+
 static void what_breaks_the_contract_is_not_encoded(void **state)
 {
     struct fixture *f = *state;
@@ -322,6 +335,7 @@ int main(void)
         CODEC_TEST(blocks_may_say_their_size),
         CODEC_TEST(lying_blocks_are_refused),
         CODEC_TEST(errors_say_where_and_what),
+        CODEC_TEST(the_earliest_time_is_not_null),
         CODEC_TEST(what_breaks_the_contract_is_not_encoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
