@@ -46,7 +46,7 @@ char *rp_filter_time_text(int64_t ms, char out[RP_FILTER_TIME_TEXT])
     struct tm tm;
     (void)gmtime_r(&seconds, &tm);
     (void)snprintf(out, RP_FILTER_TIME_TEXT, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ",
-                   (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100,
+                   (unsigned)(tm.tm_year + 1900) % 100000, (unsigned)(tm.tm_mon + 1) % 100,
                    (unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100,
                    (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100, (unsigned)part);
     return out;

@@ -70,6 +70,7 @@ CASES = [
     ("group = 000000000000000f", "fingerprint = 15"),
     ("group in (000000000000000, 0000000000000010)", "fingerprint between 0 and 16"),
     ("target = order? and source = none", "target = 'orders'"),
+    ("until 9999-12-31T23:59:59-01:00", "true"),
     ("dead_at >= 1d and until 3h", "dead_at >= now() - interval '1 day' and dead_at < now() - interval '3 hours'"),
     ("status_at != none", "status_at is not null"),
     ("class = Odd and status = discarded", "error_class = 'Odd' and status = 'discarded'"),

@@ -393,6 +393,11 @@ static void the_range_is_cut_at_whole_hours(void **state)
     assert_string_equal(q.values[7], "2026-11-21T05:00:00.000Z");
     rp_query_clear(&q);
     rp_filter_free(f);
+    f = where("until 9999-12-31T23:59:59-01:00");
+    assert_int_equal(rp_filter_count_sql(f, &q, NULL), 0);
+    assert_string_equal(q.values[1], "10000-01-01T00:00:00.000Z");
+    rp_query_clear(&q);
+    rp_filter_free(f);
     f = where("since 2026-11-21T01:10Z and until 2026-11-21T01:50Z");
     assert_int_equal(rp_filter_count_sql(f, &q, NULL), 0);
     assert_int_equal(q.n, 4);
