@@ -7,6 +7,7 @@ in exactly one dead letter, and what is handed on is the same byte for byte."""
 
 import collections
 import dataclasses
+import datetime
 
 Fault = collections.namedtuple("Fault", "rule task_id text")
 
@@ -25,6 +26,7 @@ Item = collections.namedtuple("Item", "task_id place sent refused", defaults=(Fa
 Replay = collections.namedtuple("Replay", "job to state items cancelled", defaults=(False,))
 
 NAMES = ("reprise-task-id", "reprise-attempt", "reprise-due", "reprise-first-failed-at")
+COUNTED = ("task_type", "reason", "category", "fingerprint", "status")
 ENDED_JOBS = ("done", "cancelled", "stopped")
 LEFT_OUT = {"payload", "headers", "error"}  # of a task that does not fit dead-letter
 TASK_COLUMNS = {
@@ -49,6 +51,8 @@ class Plan:
     attempts: int | None = None  # executions behind the dead letter
     policy: str | None = None  # what the dead letter says of it; None: it may say anything
     category: str | None = None
+    rescue: str | None = None  # the policy's fallback topic, and
+    rescued_at: int | None = None  # the attempt that is its; in a replay it may be any
 
 
 @dataclasses.dataclass
@@ -57,7 +61,7 @@ class History:
     events: list
     deliveries: list
     letters: list
-    rows: list  # the archive's, as dicts
+    rows: list  # the archive's, as dicts, with what was done to each
     archived_to: dict  # partition of dead-letter: the archive's next offset
     # Wall times between which a service's clock was ahead, and how far: (from_ms, to_ms, ahead_ms).
     ahead: list = dataclasses.field(default_factory=list)
@@ -68,6 +72,13 @@ class History:
     fits: int = 1_000_000
     # Places of records in tiers that no committed offset says are settled.
     unsettled: list = dataclasses.field(default_factory=list)
+    # How many dead letters the archive says there are, and how many of them came back: by hour, type, reason, category,
+    # fingerprint and status. None: nobody asked.
+    counts: dict | None = None
+    # Partitions of dead-letter whose offset in the archive ever went back.
+    went_back: list = dataclasses.field(default_factory=list)
+    # Whether what is sent may be sent twice (guarantee: at-least-once).
+    may_double: bool = False
 
 
 def text_of(headers, name):
@@ -103,7 +114,7 @@ def judge(history):
     judge = Judge(history)
     for rule in (
         judge.outcomes, judge.attempts, judge.contents, judge.times, judge.ends, judge.letters,
-        judge.archive, judge.readers, judge.replays, judge.tiers,
+        judge.archive, judge.readers, judge.replays, judge.states, judge.counts, judge.tiers,
     ):  # fmt: skip
         rule()
     return judge.faults
@@ -167,8 +178,14 @@ class Judge:
                 self.say("attempt", key[0], f"no event said so, {what}")
             elif sent + buried == 0:
                 self.say("lost", key[0], what)
-            elif sent + buried > 1:
+            elif sent + buried > 1 and not self.may_be_so_often(key[0], sent, buried):
                 self.say("doubled", key[0], what)
+
+    def may_be_so_often(self, task_id, sent, buried):
+        """Where a deadline passes meanwhile, what is decided once more is decided otherwise."""
+        plan = self.history.plans.get(task_id)
+        hurried = plan is not None and plan.reason == "DEADLINE_EXCEEDED"
+        return self.history.may_double and (hurried or 0 in (sent, buried))
 
     def attempts(self):
         """Attempts count up by one from 1, both as they are asked for and as they fail."""
@@ -193,9 +210,13 @@ class Judge:
                 continue
             own = [(k, v) for k, v in d.headers if not k.startswith("reprise-")]
             names = sorted(k for k, _ in d.headers if k.startswith("reprise-"))
-            wanted = sorted(NAMES + (("reprise-replay-id",) if replay_of(d.headers) else ()))
+            replay, rescued = replay_of(d.headers), "reprise-fallback" in names
+            if replay is None or plan.rescue is None:
+                rescued = plan.rescue is not None and plan.rescued_at == number_of(d.headers, "reprise-attempt")
+            extra = ["reprise-replay-id"] * bool(replay) + ["reprise-fallback"] * rescued
+            wanted = sorted([*NAMES, *extra])
             for what, is_there, was in (
-                ("topic", d.topic, plan.target), ("key", d.key, plan.key),
+                ("topic", d.topic, plan.rescue if rescued else plan.target), ("key", d.key, plan.key),
                 ("payload", d.value, plan.payload), ("headers", own, plan.headers),
                 ("reprise's headers", names, wanted),
             ):  # fmt: skip
@@ -221,7 +242,8 @@ class Judge:
                 before = self.said.get((key[0], None, 1))
                 if said is not None:
                     failed_at = min(event.task["failed_at"] for event in said)
-                    if due < failed_at + plan.min_delay_ms:
+                    # The last try is made at once.
+                    if due < failed_at + (0 if d.topic == plan.rescue else plan.min_delay_ms):
                         self.say("early", key[0], f"attempt {key[2]} due {due - failed_at} ms after it")
                 if d.received_ms is not None and d.received_ms < due - self.ahead_at(d.received_ms):
                     self.say("early", key[0], f"attempt {key[2]}: {due - d.received_ms} ms")
@@ -238,13 +260,16 @@ class Judge:
         for (task_id, replay, _), buried in self.buried.items():
             ended[task_id, replay] += [b.letter["reason"] for b in buried]
         for task_id, plan in self.history.plans.items():
-            wanted, ends = plan.reason or "success", ended[task_id, None]
+            wanted, ends = plan.reason or "success", self.once(ended[task_id, None])
             if ends != [wanted]:
                 self.say("end", task_id, f"{ends or 'none'} for {wanted}")
         for task_id, job in self.replayed:
-            ends, plan = ended[task_id, job], self.history.plans.get(task_id)
+            ends, plan = self.once(ended[task_id, job]), self.history.plans.get(task_id)
             if len(ends) != 1 or plan is None or ends[0] not in ("success", plan.reason):
                 self.say("end", task_id, f"{ends or 'none'} in replay {job}")
+
+    def once(self, ends):
+        return sorted(set(ends)) if self.history.may_double else ends
 
     def letters(self):
         """A dead letter has its event as it came, its key and where it was, and says how often it was tried."""
@@ -266,7 +291,7 @@ class Judge:
                 for name in ("policy", "category"):
                     if plan and getattr(plan, name) not in (None, l.letter[name]):
                         self.say("altered", task_id, f"the dead letter's {name}: {l.letter[name]!r}")
-                wanted = plan and (plan.attempts if replay is None else attempt)
+                wanted = attempt if replay is not None or not plan else plan.attempts
                 if wanted is not None and l.letter["attempts"] != wanted:
                     self.say("attempt", task_id, f"{l.letter['attempts']} for {wanted}")
 
@@ -298,6 +323,8 @@ class Judge:
                 self.say("archive", task_id, "the archive's offset is behind its rows")
         for (partition, offset), extra in rows.items():
             self.say("archive", extra[0]["task_id"], f"no dead letter at {partition}@{offset}")
+        for partition in self.history.went_back:
+            self.say("archive", None, f"the offset of {partition} went back")
 
     def replays(self):
         """A job ends, and sends each of its dead letters once; two never have the same one."""
@@ -323,6 +350,41 @@ class Judge:
             if (task_id, job) not in self.replayed:
                 self.say("replay", task_id, f"{job} did not send it")
 
+    def states(self):
+        """What jobs did to a row is on record, and which row came back as which."""
+        sent = {item.place: job.job for job in self.history.replays for item in job.items if item.sent}
+        by_id = {(row["dead_at"], row["id"]): row for row in self.history.rows}
+        came_back = collections.defaultdict(set)
+        for row in [row for row in self.history.rows if row["replay_job"] is not None]:
+            origin = by_id.get((row["replay_of_at"], row["replay_of"]))
+            place = origin and (origin["record_partition"], origin["record_offset"])
+            if place is None or origin["task_id"] != row["task_id"] or sent.get(place) != row["replay_job"]:
+                self.say("state", row["task_id"], f"came back of {place}, by {row['replay_job']}")
+            came_back[place].add(row["dead_at"])
+        for row in self.history.rows:
+            place = row["record_partition"], row["record_offset"]
+            wanted = ("replayed", sent[place], 1) if place in sent else ("dead", None, 0)
+            is_there = row["status"], row["job"], row["replays"]
+            if is_there != wanted:
+                self.say("state", row["task_id"], f"{is_there} for {wanted}")
+            if row["came_back_at"] not in (came_back[place] or {None}):
+                self.say("state", row["task_id"], f"came back at {row['came_back_at']}")
+
+    def counts(self):
+        """The archive counts what is there, no more and no less."""
+        if self.history.counts is None:
+            return
+        counts = collections.defaultdict(lambda: [0, 0])
+        for row in self.history.rows:
+            hour = row["dead_at"].astimezone(datetime.timezone.utc).replace(minute=0, second=0, microsecond=0)
+            key = (hour, *(row[name] for name in COUNTED))
+            counts[key][0] += 1
+            counts[key][1] += row["came_back_at"] is not None
+        for key in counts.keys() | self.history.counts.keys():
+            is_there, was = self.history.counts.get(key, (0, 0)), tuple(counts.get(key, (0, 0)))
+            if tuple(is_there) != was:
+                self.say("state", None, f"{is_there} counted for {was}: {key}")
+
     def refusal(self, job, item):
         """What has no target cannot go there. Nothing else is a reason."""
         if job.to != "target" or self.places[item.place].letter["reason"] != "NO_TARGET":
@@ -334,7 +396,7 @@ class Judge:
         key = letter["task"]["task_id"], job.job, letter["task"]["attempt"]
         said = [event.task for event in self.said.get(key, ())]
         wanted = 1 if job.to == "router" else 0
-        if len(said) != wanted:
+        if len(said) != wanted and not (self.history.may_double and len(said) > wanted > 0):
             rule = "lost" if len(said) < wanted else "doubled"
             self.say(rule, key[0], f"{len(said)} events of replay {job.job} for {wanted}")
         for task in said[:wanted]:

@@ -12,7 +12,7 @@ import time
 from checker import judge
 from cluster import library_of_faketime
 from faults import FAULTS, LURKING, add_worker, fill_disk, step_clock
-from load import POLICIES, Load
+from load import KINDS, RESCUED, Load, policies
 from pipeline import Pipeline, now_ms
 from replays import Replays
 
@@ -28,7 +28,7 @@ DRAIN_S = 150
 
 
 class Harness:
-    def __init__(self, seed, relay, kafka, postgres, rate):
+    def __init__(self, seed, relay, kafka, postgres, rate, guarantee="exactly-once"):
         self.seed, self.rate = seed, rate
         self.relay, self.kafka, self.postgres = relay, kafka, postgres
         self.tiers, self.counts, self.complaints = 0, collections.Counter(), []
@@ -40,12 +40,14 @@ class Harness:
                 "bootstrap.servers": kafka.relayed,
                 "consumer": {"session.timeout.ms": 4000, "heartbeat.interval.ms": 500},
             },
-            "policies": POLICIES,
+            "guarantee": guarantee,
             "router": {"workers": 2},
             "delayer": {"workers": 2, "memory": "2MiB"},
             **TIERS[0],
         }
         self.pipeline = Pipeline(kafka, postgres, f"seed-{seed}", config, 6, folder="fault")
+        self.pipeline.config["policies"] = policies(self.pipeline)
+        self.pipeline.write_config(self.pipeline.config_file)
         with contextlib.ExitStack() as undo:
             self.spill = self.mount(undo)
             self.begin()
@@ -58,7 +60,7 @@ class Harness:
         }  # fmt: skip
         if left_out := [fault.__name__ for fault in FAULTS if fault in self.unable]:
             print(f"left out, since this machine cannot: {', '.join(left_out)}", flush=True)
-        self.load = Load(self.pipeline, self.rng_of("load"))
+        self.load = Load(self.pipeline, self.rng_of("load"), KINDS | RESCUED)
         self.replays = Replays(self.pipeline)
         for name, count in WORKERS.items():
             for _ in range(count):

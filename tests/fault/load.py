@@ -5,7 +5,7 @@ import time
 
 import contract
 import psycopg
-from checker import Delivery, Event, History, Letter, Plan, succeeds
+from checker import COUNTED, Delivery, Event, History, Letter, Plan, succeeds
 from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pipeline import header, now_ms, partitions_of
@@ -14,6 +14,8 @@ from psycopg.rows import dict_row
 SMALL_MAX = 3000  # bytes that the topic `small` takes
 SILENCE_S = 40  # more than any delay, or what a rebalance or a transaction's end takes
 QUIET_S = 8  # more than any delay below: what was sent twice by mistake may wait for one of its own
+LATE_S = 6  # after an event comes its repeat at the latest, where somebody else may have its partition
+FRAMINGS = [contract.single_object, contract.single_object, contract.as_json, contract.bare]
 POLICIES = {
     "flaky": {
         "max_attempts": 6,
@@ -30,7 +32,16 @@ POLICIES = {
     "doomed": {"max_attempts": 3, "backoff": {"fixed": "400ms"}, "jitter": "0%"},
     "bulky": {"max_attempts": 3, "backoff": {"fixed": "5500ms"}, "jitter": "0%"},
     "soon": {"max_attempts": 6, "backoff": {"fixed": "200ms"}, "jitter": "0%"},
+    "hurried": {"deadline": "2s", "backoff": {"fixed": "700ms"}, "jitter": "0%"},
 }
+
+
+def policies(pipeline):
+    """With those that name a topic."""
+    rescue = {"max_attempts": 2, "backoff": {"fixed": "300ms"}, "jitter": "0%"}
+    return POLICIES | {"rescued": rescue | {"fallback": pipeline.target("rescue")}}
+
+
 # type: (share of the tasks, least delay, target, how it ends)
 KINDS = {
     "flaky": (30, 100, "handler", None),
@@ -45,9 +56,37 @@ KINDS = {
     "large-direct": (3, 0, "small", "OVERSIZED"),
     "garbage": (4, 0, None, "UNDECODABLE"),
     "bulky": (1, 5500, "handler", None),
+    "hurried": (5, 700, "handler", "DEADLINE_EXCEEDED"),
 }
-TYPES = {"persistent": "flaky", "nowhere": "soon", "large": "soon", "large-direct": "direct"}
-ATTEMPTS = {"EXHAUSTED": 3, "UNDECODABLE": 0}
+# Those that want `policies`: their last try is the fallback topic's.
+RESCUED = {
+    "rescued": (5, 300, "handler", None),
+    "beyond-rescue": (3, 300, "handler", "EXHAUSTED"),
+}
+TYPES = {
+    "persistent": "flaky", "nowhere": "soon", "large": "soon", "large-direct": "direct",
+    "beyond-rescue": "rescued",
+}  # fmt: skip
+ATTEMPTS = {"EXHAUSTED": 3, "UNDECODABLE": 0, "DEADLINE_EXCEEDED": None}
+
+# Sees what no look at the end would: that a partition's offset in the archive went back for a while.
+WATCH = """
+create table went_back (partition integer);
+create function note_went_back() returns trigger language plpgsql as $$
+begin
+    if new.next_offset < old.next_offset then
+        insert into went_back values (new.partition);
+    end if;
+    return null;
+end
+$$;
+create trigger note_went_back after update on archive_offset for each row execute function note_went_back();
+"""
+COUNT_KEY = ("hour", *COUNTED)
+COUNTS = f"""
+select {", ".join(COUNT_KEY)}, sum(n)::bigint as n, sum(came_back)::bigint as came_back
+  from dead_letter_count group by {", ".join(COUNT_KEY)} having sum(n) <> 0 or sum(came_back) <> 0
+"""
 
 
 def no_whole_second():
@@ -61,10 +100,16 @@ class Load:
     def __init__(self, pipeline, rng, kinds=KINDS, repeats=0.05):
         self.pipeline, self.rng, self.repeats = pipeline, rng, repeats
         self.kinds, self.weights = list(kinds), [kind[0] for kind in kinds.values()]
+        with psycopg.connect(pipeline.dsn) as connection:
+            connection.execute(WATCH)
         pipeline.create_target("handler", partitions=4)
         pipeline.create_target("small", partitions=2, max_message_bytes=SMALL_MAX)
-        self.readers = [pipeline.reader(pipeline.target(name)) for name in ("handler", "small")]
+        pipeline.create_target("rescue", partitions=2)
+        names = ("handler", "small", "rescue")
+        self.readers = [pipeline.reader(pipeline.target(name)) for name in names]
         self.plans, self.tasks, self.open = {}, {}, set()
+        self.later = []  # repeats that come later: (when, value, key)
+        self.executed = set()  # what handlers dedupe on
         self.ahead, self.came = [], time.monotonic()
         self.revived = set()  # (task id, replay job) of what succeeded at last
 
@@ -73,7 +118,7 @@ class Load:
         kind = kind or self.rng.choices(self.kinds, self.weights)[0]
         number = len(self.plans)
         task_id = f"{kind}-{number}"
-        _, delay, target, reason = KINDS[kind]
+        _, delay, target, reason = (KINDS | RESCUED)[kind]
         if key is None and self.rng.random() < 0.5:
             key = f"key-{number % 40}".encode() if number % 40 else b""
         if kind == "garbage":
@@ -96,6 +141,9 @@ class Load:
         )  # fmt: skip
         if reason in ("EXHAUSTED", "NON_RETRYABLE"):
             plan.revives_at = plan.attempts + self.rng.choice([1, 1, 2, 99])
+        if plan.policy == "rescued":
+            plan.rescue = self.pipeline.target("rescue")
+            plan.rescued_at = 3
         self.plans[task_id] = plan
         self.open.add(task_id)
         self.tasks[task_id] = {
@@ -118,15 +166,25 @@ class Load:
         return task_id
 
     def send(self, task):
-        """Now and then twice, as a producer does that was not sure."""
-        value = contract.single_object(task)
+        """Now and then twice, as a producer does that was not sure, at once or later; in any framing."""
+        value = self.rng.choice(FRAMINGS)(task)
         # This client draws a partition where the key is empty, and a repeat is only known where the first one went.
         key = task["key"] or task["task_id"].encode()
-        for _ in range(2 if self.rng.random() < self.repeats else 1):
+        self.pipeline.send(value, key)
+        if self.rng.random() < self.repeats:
+            wait = self.rng.choice([0, self.rng.uniform(0, LATE_S)])
+            self.later.append((time.monotonic() + wait, value, key))
+        self.repeat()
+
+    def repeat(self):
+        now = time.monotonic()
+        for _, value, key in [repeat for repeat in self.later if repeat[0] <= now]:
             self.pipeline.send(value, key)
+        self.later = [repeat for repeat in self.later if repeat[0] > now]
 
     def handle(self, seconds=0.02):
-        """What came is executed, and fails as planned."""
+        """What came is executed, once, and fails as planned."""
+        self.repeat()
         for reader in self.readers:
             for record in reader.poll(seconds / len(self.readers)):
                 self.came = time.monotonic()
@@ -135,6 +193,9 @@ class Load:
                 if plan is None or attempt is None:
                     continue  # the checker will say so
                 replay = header(record, "reprise-replay-id")
+                if (task_id, replay, attempt) in self.executed:
+                    continue
+                self.executed.add((task_id, replay, attempt))
                 if succeeds(plan, replay, int(attempt)):
                     self.open.discard(task_id)
                     self.revived.add((task_id, replay))
@@ -166,7 +227,7 @@ class Load:
     def finish(self, timeout=90):
         """Handles on until every task has ended, or time is up; whatever comes twice comes too."""
         deadline = time.monotonic() + timeout
-        while self.open and time.monotonic() < deadline:
+        while (self.open or self.later) and time.monotonic() < deadline:
             self.handle_on()
             try:
                 self.bury()
@@ -209,7 +270,7 @@ class Load:
             for m in read_all(kafka, reader.topic)
         ]  # fmt: skip
         events = [
-            Event(m.partition(), m.offset(), m.key(), m.value(), read_event(m.value()))
+            Event(m.partition(), m.offset(), m.key(), m.value(), contract.read_event(m.value()))
             for m in read_all(kafka, f"{pipeline.prefix}failed-tasks")
         ]
         letters = [
@@ -222,19 +283,17 @@ class Load:
         with psycopg.connect(pipeline.dsn, row_factory=dict_row) as connection:
             offsets = connection.execute("select partition, next_offset from archive_offset")
             archived = {row["partition"]: row["next_offset"] for row in offsets}
-            rows = connection.execute("select * from dead_letter").fetchall()
+            rows = connection.execute("select * from archive").fetchall()
+            counts = {
+                tuple(row[name] for name in COUNT_KEY): (row["n"], row["came_back"])
+                for row in connection.execute(COUNTS)
+            }
+            back = [row["partition"] for row in connection.execute("select partition from went_back")]
         return History(
             self.plans, events, deliveries, letters, rows, archived, self.ahead, set(received),
-            list(replays), unsettled=unsettled(pipeline),
+            list(replays), unsettled=unsettled(pipeline), counts=counts, went_back=back,
+            may_double=pipeline.config.get("guarantee") == "at-least-once",
         )  # fmt: skip
-
-
-def read_event(value):
-    """None for bytes that are no FailedTask."""
-    try:
-        return contract.read_failed_task(value)
-    except (AssertionError, TypeError):
-        return None
 
 
 def wait_stable(bootstrap, topic, partitions, timeout=60):

@@ -6,7 +6,7 @@ import copy
 import datetime
 
 import pytest
-from checker import Delivery, Event, History, Item, Letter, Plan, Replay, judge, replay_of
+from checker import COUNTED, Delivery, Event, History, Item, Letter, Plan, Replay, judge, replay_of
 
 OWN = [("traceparent", b"00-1-2-01"), ("twice", b"a"), ("twice", None)]
 
@@ -65,7 +65,18 @@ def row(l):
         "error_category": error.get("category"),
         "cause_classes": [cause["class"] for cause in error.get("causes", [])],
         "cause_messages": [cause["message"] for cause in error.get("causes", [])],
+        "id": l.offset + 100, "fingerprint": 7, "status": "dead", "job": None, "replays": 0,
+        "came_back_at": None, "replay_of_at": None, "replay_of": None,
     }  # fmt: skip
+
+
+def counted(rows):
+    """All of them died within one hour."""
+    counts = {}
+    for r in rows:
+        n, came_back = counts.get(key := (time_of(0), *(r[name] for name in COUNTED)), (0, 0))
+        counts[key] = n + 1, came_back + (r["came_back_at"] is not None)
+    return counts
 
 
 def good():
@@ -79,6 +90,7 @@ def good():
     deliveries = [
         delivery("lives", 2, 2000, 0), delivery("dies", 2, 2000, 1), delivery("lives", 3, 4000, 2),
     ]  # fmt: skip
+    rows = [row(l) for l in letters]
     return History(
         plans={
             "lives": Plan("lives", **plan, min_delay_ms=1000, succeeds_at=3),
@@ -88,9 +100,10 @@ def good():
         events=lives + dies + [noise],
         deliveries=deliveries,
         letters=letters,
-        rows=[row(l) for l in letters],
+        rows=rows,
         archived_to={0: 2},
         seen={("handler", 0, offset) for offset in range(3)},
+        counts=counted(rows),
     )
 
 
@@ -121,6 +134,13 @@ def replayed():
         Replay("b", "target", "done", [Item("dies", (0, 2), True)]),
         Replay("c", "target", "stopped", [Item("dies", (0, 3), True)], True),
     ]
+    first, _, second, third = h.rows
+    for origin, job, back in ((first, "a", second), (second, "b", third), (third, "c", None)):
+        origin |= {"status": "replayed", "job": job, "replays": 1}
+        if back:
+            origin["came_back_at"] = back["dead_at"]
+            back |= {"replay_of_at": origin["dead_at"], "replay_of": origin["id"]}
+    h.counts = counted(h.rows)
     return h
 
 
@@ -323,6 +343,23 @@ def set_archive_back(h):
     h.archived_to[0] = 1
 
 
+def go_back_for_a_while(h):
+    h.went_back.append(0)
+
+
+def count_one_more(h):
+    h.counts[next(iter(h.counts))] = (2, 0)
+
+
+def count_what_is_not_there(h):
+    h.counts[time_of(0), "t", "OTHER", None, 7, "dead"] = (1, 0)
+
+
+def leave_replaying(h):
+    h.rows[0] |= {"status": "replaying", "job": "x"}
+    h.counts = counted(h.rows)
+
+
 def vanish(h):
     h.seen.add(("handler", 0, 3))
 
@@ -355,7 +392,9 @@ def never_end(h):
         (lose_row, "archive"), (double_row, "archive"), (invent_row, "archive"),
         (change_row, "archive"), (change_message_of_row, "archive"),
         (lose_cause_of_row, "archive"), (change_failure_of_row, "archive"),
-        (change_death_of_row, "archive"), (set_archive_back, "archive"), (vanish, "vanished"),
+        (change_death_of_row, "archive"), (set_archive_back, "archive"),
+        (go_back_for_a_while, "archive"), (count_one_more, "state"),
+        (count_what_is_not_there, "state"), (leave_replaying, "state"), (vanish, "vanished"),
         (withhold, "unread"),
     ],
 )  # fmt: skip
@@ -368,7 +407,7 @@ def test_a_fault_is_found(spoil, rule):
 def test_what_was_shrunk_to_fit_is_no_fault():
     history = copy.deepcopy(good())
     shrink_what_fits(history)
-    history.fits = 2
+    history.fits, history.counts = 2, counted(history.rows)
     assert judge(history) == []
 
 
@@ -455,6 +494,33 @@ def lose_link(h):
     h.rows[-1]["replay_job"] = None
 
 
+def forget_mark(h):
+    h.rows[0] |= {"status": "dead", "job": None, "replays": 0}
+    h.counts = counted(h.rows)
+
+
+def mark_for_another_job(h):
+    h.rows[0]["job"] = "b"
+
+
+def mark_twice(h):
+    h.rows[0]["replays"] = 2
+
+
+def link_to_another_row(h):
+    h.rows[2]["replay_of"] = h.rows[1]["id"]
+
+
+def forget_that_it_came_back(h):
+    h.rows[0]["came_back_at"] = None
+    h.counts = counted(h.rows)
+
+
+def come_back_of_nothing(h):
+    h.rows[3]["came_back_at"] = h.rows[3]["dead_at"]
+    h.counts = counted(h.rows)
+
+
 def fail_and_not_bury(h):
     h.letters.pop()
     h.rows.pop()
@@ -476,7 +542,9 @@ def test_a_good_history_of_replays_has_no_faults():
         (same_attempt_again, "lost"), (change_replayed_payload, "altered"),
         (change_replayed_event, "altered"), (never_finish, "replay"), (say_sent_but_not, "lost"),
         (lose_link, "archive"), (be_done_without_one, "lost"), (refuse, "replay"),
-        (stop_by_itself, "replay"),
+        (stop_by_itself, "replay"), (forget_mark, "state"), (mark_for_another_job, "state"),
+        (mark_twice, "state"), (link_to_another_row, "state"), (forget_that_it_came_back, "state"),
+        (come_back_of_nothing, "state"),
     ],
 )  # fmt: skip
 def test_a_fault_of_a_replay_is_found(spoil, rule):
@@ -488,6 +556,7 @@ def test_a_fault_of_a_replay_is_found(spoil, rule):
 def test_what_has_no_target_may_be_refused_there():
     history = good()
     history.plans["dies"].reason = history.letters[0].letter["reason"] = history.rows[0]["reason"] = "NO_TARGET"
+    history.counts = counted(history.rows)
     history.replays = [Replay("a", "target", "done", [Item("dies", (0, 0), False, True)])]
     assert judge(history) == []
     history.replays = [history.replays[0]._replace(to="router")]
@@ -509,3 +578,51 @@ def test_an_event_that_is_said_twice_leads_to_one_re_invocation():
     assert judge(history) == []
     double_delivery(history)
     assert "doubled" in rules(history)
+
+
+def rescued():
+    """The third execution is the fallback topic's."""
+    history = good()
+    history.plans["lives"].rescue, history.plans["lives"].rescued_at = "rescue", 3
+    d = delivery("lives", 3, 3000, 2)  # at once
+    history.deliveries[2] = d._replace(topic="rescue", headers=d.headers + [("reprise-fallback", b"1")])
+    history.seen.remove(("handler", 0, 2))
+    history.seen.add(("rescue", 0, 2))
+    return history
+
+
+def test_the_last_try_goes_to_the_fallback_topic_and_says_so():
+    assert judge(rescued()) == []
+    for spoil in ({"topic": "handler"}, {"headers": good().deliveries[2].headers}):
+        history = rescued()
+        history.deliveries[2] = history.deliveries[2]._replace(**spoil)
+        assert "altered" in rules(history)
+    history = good()
+    d = history.deliveries[2]
+    history.deliveries[2] = d._replace(headers=d.headers + [("reprise-fallback", b"1")])
+    assert rules(history) == {"altered"}
+
+
+def test_at_least_once_may_double_and_nothing_else():
+    for spoil in (double_delivery, double_letter):
+        history = good()
+        spoil(history)
+        history.seen.add(("handler", 0, 9))
+        history.counts = counted(history.rows)
+        assert "doubled" in rules(history)
+        history.may_double = True
+        assert not rules(history) - {"vanished"}
+    for spoil, rule in ((deliver_and_bury, "doubled"), (lose_delivery, "lost"), (wrong_reason, "end")):
+        history = good()
+        history.may_double = True
+        spoil(history)
+        assert rule in rules(history)
+
+
+def test_what_is_decided_again_behind_its_deadline_may_be_decided_otherwise():
+    history = good()
+    deliver_and_bury(history)
+    history.may_double = True
+    assert "doubled" in rules(history)
+    history.plans["lives"].reason = "DEADLINE_EXCEEDED"
+    assert "doubled" not in rules(history)
