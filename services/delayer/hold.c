@@ -6,18 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <xxhash.h>
 
 #include "log.h"
 #include "spill.h"
 
 #define SEGMENT_SIZE     SPILL_UNIT
-#define LENGTH_SIZE      sizeof(uint32_t) /* in front of each record */
-#define FIRST_READ       4096             /* from the file: most records in one read */
+#define FIRST_READ       4096 /* from the file: most records in one read */
 #define SPILLS_AT_A_TIME 4
 #define MOST_SPARES      4
 #define NONE             UINT32_MAX
 
-/* Records, each a length and its bytes. In use when `live` > 0, or when it is the current one. */
+/* In front of each record. */
+struct head {
+    uint32_t length;
+    uint32_t check; /* of its bytes, once they are in the file */
+};
+
+/* Records, each behind its head. In use when `live` > 0, or when it is the current one. */
 struct segment {
     uint8_t *data; /* NULL: in the file, or not in use */
     size_t size, used;
@@ -126,9 +132,25 @@ static void queue_out(struct hold *h, uint32_t i)
         h->segments[s->next].prev = s->prev;
 }
 
+static uint32_t check_of(const uint8_t *record, uint32_t length)
+{
+    return (uint32_t)XXH3_64bits(record, length);
+}
+
+static void seal(const struct segment *s)
+{
+    struct head head;
+    for (size_t at = 0; at < s->used; at += sizeof head + head.length) {
+        memcpy(&head, s->data + at, sizeof head);
+        head.check = check_of(s->data + at + sizeof head, head.length);
+        memcpy(s->data + at, &head, sizeof head);
+    }
+}
+
 static int spill_oldest(struct hold *h, struct rp_error *err)
 {
     struct segment *s = &h->segments[h->oldest];
+    seal(s);
     if (spill_write(h->spill, s->data, s->used, &s->place, err) != 0)
         return -1;
     queue_out(h, h->oldest);
@@ -231,13 +253,13 @@ int hold_put(struct hold *h, const struct rp_bytes *parts, size_t n, uint64_t *o
         len += parts[i].len;
     }
     uint32_t i;
-    if (segment_for(h, LENGTH_SIZE + len, &i, err) != 0)
+    if (segment_for(h, sizeof(struct head) + len, &i, err) != 0)
         return -1;
     struct segment *s = &h->segments[i];
     *out_handle = (uint64_t)i << 32 | s->used;
-    uint32_t length = (uint32_t)len;
-    memcpy(s->data + s->used, &length, LENGTH_SIZE);
-    s->used += LENGTH_SIZE;
+    const struct head head = {.length = (uint32_t)len};
+    memcpy(s->data + s->used, &head, sizeof head);
+    s->used += sizeof head;
     for (size_t k = 0; k < n; k++) {
         if (parts[k].len > 0)
             memcpy(s->data + s->used, parts[k].data, parts[k].len);
@@ -245,6 +267,11 @@ int hold_put(struct hold *h, const struct rp_bytes *parts, size_t n, uint64_t *o
     }
     s->live++;
     return 0;
+}
+
+static int altered(struct rp_error *err)
+{
+    return rp_fail(err, RP_E_IO, RP_RETRIABLE, "spill file: not what was written");
 }
 
 static int get_spilled(struct hold *h, const struct segment *s, size_t at, struct rp_buf *scratch,
@@ -255,11 +282,11 @@ static int get_spilled(struct hold *h, const struct segment *s, size_t at, struc
     if (rp_buf_reserve(scratch, first, err) != 0 ||
         spill_read(h->spill, s->place, at, scratch->data, first, err) != 0)
         return -1;
-    uint32_t length;
-    memcpy(&length, scratch->data, LENGTH_SIZE);
-    size_t all = LENGTH_SIZE + length;
+    struct head head;
+    memcpy(&head, scratch->data, sizeof head);
+    size_t all = sizeof head + head.length;
     if (all > left)
-        return rp_fail(err, RP_E_IO, RP_RETRIABLE, "spill file: not what was written");
+        return altered(err);
     scratch->len = first;
     if (all > first) {
         if (rp_buf_reserve(scratch, all - first, err) != 0 ||
@@ -267,8 +294,8 @@ static int get_spilled(struct hold *h, const struct segment *s, size_t at, struc
             return -1;
         scratch->len = all;
     }
-    *out = (struct rp_bytes){scratch->data + LENGTH_SIZE, length};
-    return 0;
+    *out = (struct rp_bytes){scratch->data + sizeof head, head.length};
+    return check_of(out->data, head.length) == head.check ? 0 : altered(err);
 }
 
 int hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *out,
@@ -276,12 +303,12 @@ int hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_
 {
     const struct segment *s = &h->segments[handle >> 32];
     size_t at = (uint32_t)handle;
-    assert(handle >> 32 < h->n && s->live > 0 && at + LENGTH_SIZE <= s->used);
+    assert(handle >> 32 < h->n && s->live > 0 && at + sizeof(struct head) <= s->used);
     if (s->data == NULL)
         return get_spilled(h, s, at, scratch, out, err);
-    uint32_t length;
-    memcpy(&length, s->data + at, LENGTH_SIZE);
-    *out = (struct rp_bytes){s->data + at + LENGTH_SIZE, length};
+    struct head head;
+    memcpy(&head, s->data + at, sizeof head);
+    *out = (struct rp_bytes){s->data + at + sizeof head, head.length};
     return 0;
 }
 

@@ -22,7 +22,7 @@ void hold_free(struct hold *h);
 RP_NODISCARD int hold_put(struct hold *h, const struct rp_bytes *parts, size_t n,
                           uint64_t *out_handle, struct rp_error *err);
 /* The record's bytes, borrowed until the next hold_put or hold_drop; from the file they are read
- * into `scratch`. RETRIABLE with RP_E_IO when the file cannot be read. */
+ * into `scratch`. RETRIABLE with RP_E_IO when the file cannot be read, or has other bytes. */
 RP_NODISCARD int hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch,
                           struct rp_bytes *out, struct rp_error *err);
 void hold_drop(struct hold *h, uint64_t handle);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "hold.h"
 #include "spill.h"
@@ -19,6 +20,7 @@
 
 /* Stands in for open() (the linker's --wrap), as on a file system without unnamed files. */
 static bool no_unnamed_files;
+static int opened; /* last */
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)
@@ -31,7 +33,8 @@ int __wrap_open(const char *path, int flags, ...)
     va_start(args, flags);
     mode_t mode = va_arg(args, mode_t);
     va_end(args);
-    return __real_open(path, flags, mode);
+    opened = __real_open(path, flags, mode);
+    return opened;
 }
 
 static struct hold *open_hold(size_t budget)
@@ -102,6 +105,45 @@ static void what_is_over_the_budget_is_read_back_from_the_file(void **state)
     }
     assert_int_equal(hold_spilled_bytes(h), 0);
     assert_true(hold_memory_bytes(h) <= 2 * MIB);
+    hold_free(h);
+}
+
+static bool is_read_back(struct hold *h, uint64_t handle)
+{
+    struct rp_buf scratch = {0};
+    struct rp_bytes got;
+    struct rp_error err;
+    int rc = hold_get(h, handle, &scratch, &got, &err);
+    if (rc != 0)
+        assert_int_equal(err.code, RP_E_IO);
+    rp_buf_clear(&scratch);
+    return rc == 0;
+}
+
+/* By a bad disk, or since somebody cut it, be it that it grew again. */
+static void what_was_altered_in_the_file_is_not_read_back(void **state)
+{
+    (void)state;
+    enum { N = 3000, LEN = 1000, AT = 500 };
+    struct hold *h = open_hold(2 * MIB);
+    static uint64_t handles[N];
+    uint8_t byte;
+    for (unsigned i = 0; i < N; i++)
+        handles[i] = put(h, i, i == 1 ? 2 * MIB : i == 2 ? 0 : LEN);
+    assert_true(hold_spilled_bytes(h) > 2 * MIB);
+    assert_int_equal(pread(opened, &byte, 1, AT), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(opened, &byte, 1, AT), 1);
+    size_t altered = 0;
+    for (unsigned i = 0; i < N; i++)
+        altered += !is_read_back(h, handles[i]);
+    assert_int_equal(altered, 1);
+    assert_int_equal(ftruncate(opened, 0), 0);
+    assert_false(is_read_back(h, handles[0]));
+    assert_int_equal(ftruncate(opened, (off_t)(8 * MIB)), 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_false(is_read_back(h, handles[i]));
+    expect(h, handles[N - 1], N - 1, LEN); /* in memory */
     hold_free(h);
 }
 
@@ -265,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_put_is_got),
         cmocka_unit_test(what_is_over_the_budget_is_read_back_from_the_file),
+        cmocka_unit_test(what_was_altered_in_the_file_is_not_read_back),
         cmocka_unit_test(a_record_larger_than_a_segment_is_held_too),
         cmocka_unit_test(memory_does_not_grow_in_a_steady_flow),
         cmocka_unit_test(a_hold_that_is_emptied_again_and_again_needs_no_second_segment),
