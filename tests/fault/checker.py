@@ -394,7 +394,10 @@ class Judge:
         """What goes to the router goes there once, as it was."""
         letter = self.places[item.place].letter
         key = letter["task"]["task_id"], job.job, letter["task"]["attempt"]
-        said = [event.task for event in self.said.get(key, ())]
+        events = self.said.get(key, ())
+        if any(event.key != key_of_record(event) for event in events):
+            self.say("altered", key[0], f"the key of the event of replay {job.job}")
+        said = [event.task for event in events]
         wanted = 1 if job.to == "router" else 0
         if len(said) != wanted and not (self.history.may_double and len(said) > wanted > 0):
             rule = "lost" if len(said) < wanted else "doubled"

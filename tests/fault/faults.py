@@ -188,15 +188,20 @@ def restart(h, service, **environment):
     service.start(**environment)
 
 
-def fill_disk(h, rng):
-    """The spill file's disk is full while more is held than memory takes."""
-    failed = h.spills_failed()
+def hold_much(h, rng):
+    """More than memory takes, for 3.5 s or 1.5, by tier, until it is due 5.5 s from now."""
     # However little memory a worker is given, it spills when it begins its third segment of 1 MiB. Each of
     # these fills one, and what has one key is all one worker's.
     key = b"bulky-%d" % rng.randrange(100)
     h.load.later.clear()  # a router that takes a partition over does not look for repeats beyond so many bytes
     for _ in range(8):
         h.load.emit("bulky", key, 600_000)
+
+
+def fill_disk(h, rng):
+    """The spill file's disk is full while more is held than memory takes."""
+    failed = h.spills_said(" spill-failed ")
+    hold_much(h, rng)
     room = os.statvfs(h.spill)
     filler = h.spill / "filler"
     try:
@@ -204,9 +209,28 @@ def fill_disk(h, rng):
             f.write(bytes(room.f_bavail * room.f_frsize))
     except OSError:
         pass  # as full as it gets
-    yield rng.uniform(6, 9)  # they are due after 5.5 s, and held for the last 3.5 or 1.5, by tier
+    yield rng.uniform(6, 9)
     filler.unlink()
-    h.met["fill_disk"] += h.spills_failed() > failed
+    h.met["fill_disk"] += h.spills_said(" spill-failed ") > failed
+
+
+def cut_spill(h, rng):
+    """What a delayer has spilled is gone when it wants it back, and is only in the log."""
+    failed = h.spills_said(' batch-failed error="spill file: ')
+    hold_much(h, rng)
+    yield h.unless(lambda: any([cut_file(path) for path in h.spill_files()]), 8)
+    yield rng.uniform(4, 6)
+    h.met["cut_spill"] += h.spills_said(' batch-failed error="spill file: ') > failed
+
+
+def cut_file(path):
+    """Whether there was anything to cut. The process that has it may be gone."""
+    try:
+        size = os.stat(path).st_size
+        os.truncate(path, 0)
+    except FileNotFoundError:
+        return False
+    return size > 0
 
 
 def step_clock(h, rng):
@@ -243,7 +267,7 @@ def change_tiers(h, rng):
             yield h.unless(lambda: service.get("/readyz")[0] == 200, 20)
 
 
-LURKING = ("lose_answer", "kill_coordinator_in_commit", "fill_disk")  # may meet nothing
+LURKING = ("lose_answer", "kill_coordinator_in_commit", "fill_disk", "cut_spill")  # may meet nothing
 
 # How often each, and what it must have for itself: two of a kind would undo each other, or more
 # brokers would be away than the topics can do without.
@@ -265,6 +289,7 @@ FAULTS = {
     remove_worker: (4, "services"),
     restart_service: (3, "services"),
     fill_disk: (3, "disk"),
+    cut_spill: (2, "disk"),
     step_clock: (3, "services"),
     change_tiers: (1, "services"),
     replay: (8, None),

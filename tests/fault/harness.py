@@ -4,6 +4,8 @@
 import collections
 import concurrent.futures
 import contextlib
+import os
+import pathlib
 import pickle
 import random
 import subprocess
@@ -11,7 +13,7 @@ import time
 
 from checker import judge
 from cluster import library_of_faketime
-from faults import FAULTS, LURKING, add_worker, fill_disk, step_clock
+from faults import FAULTS, LURKING, add_worker, cut_spill, fill_disk, step_clock
 from load import KINDS, RESCUED, Load, policies
 from pipeline import Pipeline, now_ms
 from replays import Replays
@@ -56,7 +58,7 @@ class Harness:
     def begin(self):
         self.relay.pids = self.pids
         self.unable = {
-            *[fill_disk] * (self.spill is None), *[step_clock] * (library_of_faketime() is None)
+            *[fill_disk, cut_spill] * (self.spill is None), *[step_clock] * (library_of_faketime() is None)
         }  # fmt: skip
         if left_out := [fault.__name__ for fault in FAULTS if fault in self.unable]:
             print(f"left out, since this machine cannot: {', '.join(left_out)}", flush=True)
@@ -127,10 +129,18 @@ class Harness:
         deadline = time.monotonic() + seconds
         return lambda: time.monotonic() > deadline or condition()
 
-    def spills_failed(self):
-        """How often the delayers said so. One that did says it again only once a spill has worked."""
+    def spills_said(self, words):
+        """How often the delayers said so; " spill-failed " again only once a spill has worked."""
         logs = self.pipeline.folder.glob("delayer-*.log")
-        return sum(log.read_bytes().count(b" spill-failed ") for log in logs)
+        return sum(log.read_bytes().count(words.encode()) for log in logs)
+
+    def spill_files(self):
+        """They have no names, but to the kernel."""
+        for service in [s for s in self.running() if s.name == "delayer"]:
+            for fd in pathlib.Path(f"/proc/{service.process.pid}/fd").glob("*"):
+                with contextlib.suppress(FileNotFoundError):
+                    if os.readlink(fd).startswith(str(self.spill)):
+                        yield fd
 
     def complain(self, text):
         self.complaints.append(text)

@@ -469,6 +469,10 @@ def change_replayed_event(h):
     h.events[5] = h.events[5]._replace(task=h.events[5].task | {"payload": b"!"})
 
 
+def change_key_of_replayed_event(h):
+    h.events[5] = h.events[5]._replace(key=b"x")
+
+
 def never_finish(h):
     h.replays[3] = h.replays[3]._replace(state="paused")
 
@@ -540,7 +544,7 @@ def test_a_good_history_of_replays_has_no_faults():
         (double_replayed_letter, "doubled"), (replay_twice, "doubled"),
         (send_although_cancelled, "replay"), (replay_what_nobody_asked_for, "replay"),
         (same_attempt_again, "lost"), (change_replayed_payload, "altered"),
-        (change_replayed_event, "altered"), (never_finish, "replay"), (say_sent_but_not, "lost"),
+        (change_replayed_event, "altered"), (change_key_of_replayed_event, "altered"), (never_finish, "replay"), (say_sent_but_not, "lost"),
         (lose_link, "archive"), (be_done_without_one, "lost"), (refuse, "replay"),
         (stop_by_itself, "replay"), (forget_mark, "state"), (mark_for_another_job, "state"),
         (mark_twice, "state"), (link_to_another_row, "state"), (forget_that_it_came_back, "state"),

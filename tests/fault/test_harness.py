@@ -56,7 +56,7 @@ class Dry(harness.Harness):
         self.tiers, self.complaints = 0, []
         self.counts, self.met = collections.Counter(), collections.Counter()
         self.active, self.victims, self.spill = [], [], None
-        self.unable = {harness.fill_disk}
+        self.unable = {harness.fill_disk, harness.cut_spill}
 
     def add(self, name):
         self.told.append(name)
