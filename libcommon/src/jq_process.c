@@ -124,12 +124,12 @@ static void answer(const struct rp_error *err, struct rp_bytes result)
         _exit(0);
 }
 
+/* The buffers begin anew with each message: what a large one took would be missing to the next. */
 static void serve(struct rp_jq_program *program, int64_t cpu_ms)
 {
-    struct rp_buf question = {0}, result = {0};
     for (size_t len; receive_all(CHILD_FD, &len, sizeof len) == 0;) {
+        struct rp_buf question = {0}, result = {0};
         struct rp_error err = {0};
-        question.len = result.len = 0;
         if (rp_buf_reserve(&question, len, NULL) != 0)
             abort();
         if (receive_all(CHILD_FD, question.data, len) != 0)
@@ -137,7 +137,11 @@ static void serve(struct rp_jq_program *program, int64_t cpu_ms)
         allow(cpu_ms);
         (void)!rp_jq_program_run(program, (struct rp_bytes){question.data, len}, &result, &err);
         allow(0);
+        if (err.code == RP_E_NOMEM) /* of what the message may take, as where jq has none */
+            abort();
         answer(&err, rp_buf_bytes(&result));
+        rp_buf_clear(&question);
+        rp_buf_clear(&result);
     }
 }
 
@@ -202,7 +206,7 @@ static int receive(struct rp_jq_process *p, struct rp_bytes *out, struct rp_erro
     struct answer head;
     if (receive_all(p->fd, &head, sizeof head) != 0)
         return no_answer(p, err);
-    p->answer.len = 0;
+    rp_buf_clear(&p->answer);
     if (rp_buf_reserve(&p->answer, head.len + 1, err) != 0) {
         int status;
         stop(p, &status);

@@ -88,11 +88,57 @@ static void one_that_stands_still_is_replaced_before_it_has_read_all(void **stat
     rp_jq_process_free(p);
 }
 
+/* Else what is given back still counts against the limit. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "quarantine_size_mb=0";
+}
+
+/* 300 MB of text, which jq itself holds once. */
+static const char huge[] = "if . == 1 then (\"x\" * 1000000) as $s | [range(300) | $s] else . end";
+
+static void a_result_too_large_to_be_written_costs_one_message(void **state)
+{
+    struct rp_jq_process *p;
+    struct rp_bytes out;
+    struct rp_error err;
+    (void)state;
+    assert_int_equal(rp_jq_process_new(huge, CPU_MS, &p, &err), 0);
+    assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
+    assert_int_equal(err.cls, RP_POISON);
+    assert_int_equal(rp_jq_process_run(p, rp_str("2"), &out, &err), 0);
+    assert_true(rp_bytes_equal(out, rp_str("2")));
+    rp_jq_process_free(p);
+}
+
+/* 200 MB of text, then a value for which jq takes 400 MB. */
+static const char large[] = "if . == 1 then (\"x\" * 1000000) as $s | [range(200) | $s]"
+                            " else [range(200) | \"\\(.)\" + \"x\" * 1000000] | length end";
+
+static void a_large_result_takes_no_memory_from_later_messages(void **state)
+{
+    struct rp_jq_process *p;
+    struct rp_bytes out;
+    struct rp_error err;
+    (void)state;
+    assert_int_equal(rp_jq_process_new(large, CPU_MS, &p, &err), 0);
+    if (rp_jq_process_run(p, rp_str("1"), &out, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_true(out.len > 200000000);
+    if (rp_jq_process_run(p, rp_str("2"), &out, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_true(rp_bytes_equal(out, rp_str("200")));
+    rp_jq_process_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_stands_still_is_replaced),
         cmocka_unit_test(one_that_stands_still_is_replaced_before_it_has_read_all),
+        cmocka_unit_test(a_result_too_large_to_be_written_costs_one_message),
+        cmocka_unit_test(a_large_result_takes_no_memory_from_later_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
