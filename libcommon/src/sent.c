@@ -6,6 +6,7 @@
 
 #include "array.h"
 
+/* A record may have a mark that is gone, and one of the next time: they differ by that alone. */
 static int compare(const void *left, const void *right)
 {
     const struct rp_sent_mark *a = left, *b = right;
@@ -13,7 +14,9 @@ static int compare(const void *left, const void *right)
         return (uintptr_t)a->topic < (uintptr_t)b->topic ? -1 : 1;
     if (a->partition != b->partition)
         return a->partition < b->partition ? -1 : 1;
-    return (a->offset > b->offset) - (a->offset < b->offset);
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    return a->gone - b->gone;
 }
 
 int rp_sent_add(struct rp_sent *s, const char *topic, int32_t partition, int64_t offset,
@@ -38,8 +41,7 @@ static struct rp_sent_mark *find(struct rp_sent *s, const char *topic, int32_t p
     if (!s->sorted)
         qsort(s->marks, s->n, sizeof *s->marks, compare);
     s->sorted = true;
-    struct rp_sent_mark *mark = bsearch(&key, s->marks, s->n, sizeof *s->marks, compare);
-    return mark == NULL || mark->gone ? NULL : mark;
+    return bsearch(&key, s->marks, s->n, sizeof *s->marks, compare);
 }
 
 bool rp_sent_has(struct rp_sent *s, const char *topic, int32_t partition, int64_t offset)

@@ -64,12 +64,31 @@ static void a_partition_goes_with_all_that_is_known_of_it(void **state)
     assert_true(rp_sent_has(&sent, other, 0, 7));
 }
 
+/* The partition came back, and its records failed again. */
+static void what_is_added_again_is_known_and_forgotten_again(void **state)
+{
+    (void)state;
+    for (int64_t copies = 1; copies < 5; copies++) {
+        add(topic, 1, 1);
+        for (int64_t i = 0; i < copies; i++) {
+            rp_sent_forget_partition(&sent, topic, 0);
+            add(topic, 0, 7);
+        }
+        assert_true(rp_sent_has(&sent, topic, 0, 7));
+        rp_sent_forget(&sent, topic, 0, 7);
+        assert_false(rp_sent_has(&sent, topic, 0, 7));
+        rp_sent_forget(&sent, topic, 1, 1);
+        assert_int_equal(sent.n, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(only_what_was_added_is_known, tear_down),
         cmocka_unit_test_teardown(what_is_behind_us_is_forgotten, tear_down),
         cmocka_unit_test_teardown(a_partition_goes_with_all_that_is_known_of_it, tear_down),
+        cmocka_unit_test_teardown(what_is_added_again_is_known_and_forgotten_again, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
