@@ -32,7 +32,11 @@ static int open_transform(struct rp_replay_maker *m, struct rp_error *err)
     if (rp_registry_open(m->config, &m->registry, err) != 0)
         return -1;
     const struct rp_transform_options options = {
-        .jq = o->jq, .payload_schema = o->payload_schema, .registry = m->registry};
+        .jq = o->jq,
+        .payload_schema = o->payload_schema,
+        .registry = m->registry,
+        .patience_ms = m->config->registry.patience_ms,
+    };
     return rp_transform_new(&options, &m->transform, err);
 }
 

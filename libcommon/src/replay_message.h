@@ -20,7 +20,7 @@ void rp_replay_maker_free(struct rp_replay_maker *m);
 
 /* *refused: NULL, and `out` is to be sent; or why not, ASCII of one line. Both are valid until the
  * next call, `out` also borrows from the row. Fails RETRIABLE where a broker or registry does not
- * answer. */
+ * answer; schema_registry.patience bounds how long the latter is waited for. */
 RP_NODISCARD int rp_replay_make(struct rp_replay_maker *m, const struct rp_replay_row *row,
                                 int64_t now_ms, struct rp_outgoing *out, const char **refused,
                                 struct rp_error *err);

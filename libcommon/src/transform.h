@@ -22,6 +22,7 @@ struct rp_transform_options {
     const char *payload_schema_file; /* see rp_message_reader_new */
     const char *payload_schema;      /* the same by its text; NULL: none */
     struct rp_registry *registry;    /* borrowed; may be NULL */
+    int64_t patience_ms;             /* with a registry that fails; negative: for ever */
     int64_t cpu_ms;                  /* of a message; 0: 5000 */
 };
 
@@ -34,7 +35,7 @@ void rp_transform_free(struct rp_transform *t);
 /* `task_json`: what the program sees as `task`; NULL: null. `*out` lives in `arena` or borrows from
  * `in`. POISON with the reason where the program fails or gives what is no message; NOT_FOUND
  * (POISON) where it gives nothing. RETRIABLE: no memory, no process, the registry does not
- * answer. */
+ * answer, or refuses to tell of a schema, and that not yet for longer than our patience. */
 RP_NODISCARD int rp_transform_apply(struct rp_transform *t, const struct rp_message *in,
                                     const char *task_json, struct rp_arena *arena,
                                     struct rp_message *out, struct rp_error *err);

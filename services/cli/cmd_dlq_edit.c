@@ -61,6 +61,7 @@ static int by_program(struct edit *e, const char *program, struct rp_error *err)
         .jq = program,
         .payload_schema_file = cli_value(e->args, "payload-schema"),
         .registry = e->registry,
+        .patience_ms = -1,
     };
     if (rc == 0)
         rc = rp_transform_new(&options, &transform, err);

@@ -27,7 +27,11 @@ static int open_all(struct jq_preview *p, const struct rp_config *config,
         rp_message_reader_schema(p->reader, rp_str(o->payload_schema), err) != 0)
         return -1;
     const struct rp_transform_options options = {
-        .jq = o->jq, .payload_schema = o->payload_schema, .registry = p->registry};
+        .jq = o->jq,
+        .payload_schema = o->payload_schema,
+        .registry = p->registry,
+        .patience_ms = -1,
+    };
     return rp_transform_new(&options, &p->transform, err);
 }
 

@@ -12,6 +12,7 @@
 #include "config_fixture.h"
 #include "memory_fixture.h"
 #include "record_size.h"
+#include "registry.h"
 #include "replay_message.h"
 
 #define NOW INT64_C(1763700000000)
@@ -37,6 +38,26 @@ bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
     return rp_record_batch_bytes(record) <= limit;
 }
 
+/* So is the registry's, which refuses to tell of any id, and has for so long. */
+static int64_t failing_ms;
+
+int __wrap_rp_registry_schema(struct rp_registry *r, int32_t id, const char **json,
+                              struct rp_error *err);
+int __wrap_rp_registry_schema(struct rp_registry *r, int32_t id, const char **json,
+                              struct rp_error *err)
+{
+    (void)r;
+    (void)json;
+    return rp_fail(err, RP_E_IO, RP_RETRIABLE, "schema registry: schema id %d is not told", id);
+}
+
+int64_t __wrap_rp_registry_failing_ms(const struct rp_registry *r);
+int64_t __wrap_rp_registry_failing_ms(const struct rp_registry *r)
+{
+    (void)r;
+    return failing_ms;
+}
+
 struct fixture {
     struct rp_config *config;
     struct rp_replay_options options;
@@ -57,7 +78,8 @@ static int set_up(void **state)
     static struct fixture f;
     char text[200];
     f = (struct fixture){.config =
-                             load_good("targets: {allow: [work, other, gone, silent, denied]}\n"),
+                             load_good("targets: {allow: [work, other, gone, silent, denied]}\n"
+                                       "schema_registry: {url: 'http://registry', patience: 1m}\n"),
                          .client = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, text, sizeof text)};
     assert_non_null(f.client);
     rp_replay_options_init(&f.options);
@@ -345,6 +367,21 @@ static void a_program_that_does_not_compile_makes_no_maker(void **state)
     assert_int_not_equal(f->err.cls, RP_RETRIABLE);
 }
 
+static void an_id_that_the_registry_does_not_tell_of_is_waited_for_with_patience(void **state)
+{
+    struct fixture *f = *state;
+    f->options.jq = strdup(".");
+    f->row.about = rp_str("{}");
+    f->row.letter.task.payload = (struct rp_bytes){"\0\0\0\0\7\2", 6};
+    failing_ms = 59999;
+    assert_int_equal(make(f), -1);
+    assert_int_equal(f->err.cls, RP_RETRIABLE);
+    failing_ms = 60000;
+    assert_refused_for(f, "schema id 7 is not told");
+    f->row.letter.task.payload = rp_str("{}");
+    make_good(f);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -367,6 +404,7 @@ int main(void)
         TEST(what_came_from_outside_is_refused_in_ascii),
         TEST(an_edit_takes_the_place_of_the_task),
         TEST(a_program_that_gives_nothing_refuses),
+        TEST(an_id_that_the_registry_does_not_tell_of_is_waited_for_with_patience),
         TEST(a_program_that_does_not_compile_makes_no_maker),
     };
     return cmocka_run_group_tests_name("replay_message", tests, NULL, NULL);
