@@ -315,6 +315,12 @@ bool rp_replay_rows_come_by(struct rp_replay_rows *r, int64_t n, int64_t until_m
     return is_in_window(r, n) || (r->asked == n && rp_db_answers_by(r->db, until_mono_ms));
 }
 
+void rp_replay_rows_read_ahead(struct rp_replay_rows *r, int64_t until_mono_ms)
+{
+    if (r->asked >= 0)
+        (void)rp_db_answers_by(r->db, until_mono_ms);
+}
+
 int rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row *out,
                       struct rp_error *err)
 {

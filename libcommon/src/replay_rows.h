@@ -34,6 +34,9 @@ RP_NODISCARD int rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct r
 /* Whether row `n` can be had without a wait for PostgreSQL; waits for that until `until_mono_ms`
  * (rp_mono_ms). */
 bool rp_replay_rows_come_by(struct rp_replay_rows *r, int64_t n, int64_t until_mono_ms);
+/* Takes what comes of the window on its way, until all of it is there or `until_mono_ms`. Before
+ * that PostgreSQL is not through with it, and holds its locks. */
+void rp_replay_rows_read_ahead(struct rp_replay_rows *r, int64_t until_mono_ms);
 /* Forgets what was read: something else is in the database now. */
 void rp_replay_rows_forget(struct rp_replay_rows *r);
 

@@ -77,8 +77,13 @@ static void show(struct runner *r, bool now)
 
 static void nap(struct runner *r, int64_t ms)
 {
+    int64_t until_mono_ms = rp_mono_ms() + (ms < NAP_MS ? ms : NAP_MS);
     show(r, false);
-    (void)usleep((useconds_t)(ms < NAP_MS ? ms : NAP_MS) * 1000);
+    if (r->sender != NULL)
+        rp_replay_sender_read_ahead(r->sender, until_mono_ms);
+    int64_t left_ms = until_mono_ms - rp_mono_ms();
+    if (left_ms > 0)
+        (void)usleep((useconds_t)left_ms * 1000);
 }
 
 static void end(struct runner *r, enum rp_replay_end how)

@@ -283,3 +283,8 @@ int rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int64_t unt
     *sent = (int64_t)s->n_records;
     return 0;
 }
+
+void rp_replay_sender_read_ahead(struct rp_replay_sender *s, int64_t until_mono_ms)
+{
+    rp_replay_rows_read_ahead(s->rows, until_mono_ms);
+}

@@ -291,6 +291,18 @@ def test_killed_while_it_is_cancelled(replays, point):
     replays.check_counts()
 
 
+def test_one_that_waits_has_no_query_open(replays):
+    """It would keep retention from dropping a day. The second window is more than a socket holds."""
+    replays.insert("ahead", 8001, replays.target)
+    replays.query("update dead_letter set payload = decode(repeat('00', 60000000), 'hex') where task_id = 'ahead-8000'")
+    process, job = begun(replays, "ahead", "--canary", "5", "--canary-wait", "100s")
+    wait_for(lambda: replays.job(job)["canary_at"], "the canaries to be out", 60)
+    reading = "state = 'active' and application_name = 'reprise replay rows' and datname = current_database()"
+    wait_for(lambda: not replays.query(f"select pid from pg_stat_activity where {reading}"), "the query to end", 20)
+    assert replays.run("replay", "cancel", job, "--reason", "test")[0] == 0
+    assert process.wait(60) == 5
+
+
 @pytest.mark.parametrize("point", numbers("replay-canary"))
 def test_killed_when_the_canaries_are_out(replays, point):
     replays.insert("canaries", 50, replays.target)

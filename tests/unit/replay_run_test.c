@@ -72,6 +72,7 @@ static int64_t batch_takes_ms, batch_items = BATCH, most_unmarked;
 static struct rp_error send_error;
 static struct rp_replay_refuser refuser;
 
+void __wrap_rp_replay_sender_read_ahead(struct rp_replay_sender *s, int64_t until_mono_ms);
 int __wrap_rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_job *job,
                                 struct rp_replay_refuser r, struct rp_replay_sender **out,
                                 struct rp_error *err);
@@ -97,6 +98,12 @@ int __wrap_rp_replay_sender_new(const struct rp_config *config, const struct rp_
 void __wrap_rp_replay_sender_free(struct rp_replay_sender *s)
 {
     (void)s;
+}
+
+void __wrap_rp_replay_sender_read_ahead(struct rp_replay_sender *s, int64_t until_mono_ms)
+{
+    (void)s;
+    assert_true(until_mono_ms >= now_mono_ms);
 }
 
 int __wrap_rp_replay_sender_open(struct rp_replay_sender *s, int64_t *out_next,
