@@ -10,6 +10,14 @@
 
 #define RELEASED_AT_ONCE "5000"
 
+/* What takes a statement back that turned out to be of somebody else's job: 1 / 0. */
+#define DIVIDED_BY_ZERO "22012"
+
+static bool was_taken_back(const struct rp_db *db)
+{
+    return strcmp(rp_db_sqlstate(db), DIVIDED_BY_ZERO) == 0;
+}
+
 /* Parameters of every statement: $1 job, $2 epoch, then the caller's. */
 static int change(struct rp_db *db, const struct rp_replay_job *job, const char *sql, int n,
                   const char *const *more, struct rp_error *err)
@@ -19,10 +27,13 @@ static int change(struct rp_db *db, const struct rp_replay_job *job, const char 
     PGresult *result;
     for (int i = 0; i < n; i++)
         values[2 + i] = more[i];
-    if (rp_db_query(db, sql, 2 + n, values, &result, err) != 0)
+    bool ours = rp_db_query(db, sql, 2 + n, values, &result, err) == 0;
+    if (!ours && !was_taken_back(db))
         return -1;
-    bool ours = PQntuples(result) > 0 && strcmp(PQgetvalue(result, 0, 0), "0") != 0;
-    PQclear(result);
+    if (ours) {
+        ours = PQntuples(result) > 0 && strcmp(PQgetvalue(result, 0, 0), "0") != 0;
+        PQclear(result);
+    }
     return ours ? 0 : rp_fail(err, RP_E_FENCED, RP_FATAL, "the replay %s was taken over", job->id);
 }
 
@@ -129,23 +140,25 @@ int rp_replay_job_renew(struct rp_db *db, struct rp_replay_job *job, struct rp_e
     " FROM item AS i WHERE s.dead_at = i.dead_at AND s.id = i.id AND (s.job = $1) IS TRUE"         \
     " AND (s.status = 'replaying') IS TRUE"
 
+/* The job's row comes last, after all waiting for dead letters (another plan may hold them): while
+ * it is held, the heart cannot beat. Where it is not ours by then, the division takes all back. */
 static const char mark_sql[] =
     "WITH item AS MATERIALIZED ("
     " SELECT dead_at, id, was, was_job, was_came_back_at, refused FROM replay_item WHERE job = $1 "
     "AND n >= $3 AND n < $4"
     " ORDER BY dead_at, id"
-    "), j AS ("
-    " UPDATE replay_job SET marked = $4, refused = refused + (SELECT count(refused) FROM item)"
-    " WHERE job = $1 AND epoch = $2 AND marked = $3 RETURNING job, refused"
     "), s AS ("
     " UPDATE dead_letter_state AS s SET status_at = now(),"
     "  status = CASE WHEN i.refused IS NULL THEN 'replayed' ELSE i.was END,"
     "  job = CASE WHEN i.refused IS NULL THEN s.job ELSE i.was_job END,"
     "  came_back_at = CASE WHEN i.refused IS NULL THEN s.came_back_at"
     "   ELSE i.was_came_back_at END,"
-    "  replays = s.replays + (i.refused IS NULL)::integer" STATES_OF_ITEMS
-    "  AND EXISTS (SELECT FROM j)"
-    ") SELECT refused FROM j";
+    "  replays = s.replays + (i.refused IS NULL)::integer" STATES_OF_ITEMS " RETURNING 1"
+    "), j AS ("
+    " UPDATE replay_job SET marked = $4, refused = refused + (SELECT count(refused) FROM item)"
+    " WHERE job = $1 AND epoch = $2 AND marked = $3 AND (SELECT count(*) FROM s) >= 0"
+    " RETURNING refused"
+    ") SELECT coalesce(max(refused), 0) / count(*) FROM j";
 
 int rp_replay_job_mark(struct rp_db *db, const struct rp_replay_job *job, int64_t until,
                        struct rp_error *err)
@@ -161,16 +174,13 @@ int rp_replay_job_marked(struct rp_db *db, struct rp_replay_job *job, int64_t un
 {
     PGresult *result;
     if (rp_db_receive(db, &result, err) != 0)
-        return -1;
-    bool marked = PQntuples(result) > 0;
-    if (marked) {
-        job->refused = number(result, 0);
-        job->marked = until;
-    }
+        return was_taken_back(db) ? rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE,
+                                            "somebody else has marked what replay %s sent", job->id)
+                                  : -1;
+    job->refused = number(result, 0);
+    job->marked = until;
     PQclear(result);
-    return marked ? 0
-                  : rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE,
-                            "somebody else has marked what replay %s sent", job->id);
+    return 0;
 }
 
 int rp_replay_job_refuse(struct rp_db *db, const struct rp_replay_job *job, const char *json,
@@ -219,11 +229,11 @@ int rp_replay_job_release(struct rp_db *db, const struct rp_replay_job *job, int
                   " SELECT dead_at, id, was, was_job, was_came_back_at FROM replay_item"
                   "  WHERE job = $1 AND n >= $3 AND n < $3::bigint + " RELEASED_AT_ONCE
                   " ORDER BY dead_at, id"
-                  "), j AS (SELECT job FROM replay_job WHERE job = $1 AND epoch = $2 FOR UPDATE),"
-                  " s AS (UPDATE dead_letter_state AS s SET status = i.was, job = i.was_job,"
+                  "), s AS (UPDATE dead_letter_state AS s SET status = i.was, job = i.was_job,"
                   "  came_back_at = i.was_came_back_at, status_at = now()" STATES_OF_ITEMS
-                  " AND EXISTS (SELECT FROM j))"
-                  " SELECT count(*) FROM j",
+                  " RETURNING 1), j AS (SELECT FROM replay_job WHERE job = $1 AND epoch = $2"
+                  "  AND (SELECT count(*) FROM s) >= 0 FOR UPDATE)"
+                  " SELECT 1 / count(*) FROM j",
                   1, values, err);
 }
 

@@ -241,6 +241,45 @@ def test_a_stop_that_is_interrupted_is_a_stop(replays):
     assert replays.job(job)["state"] == "stopped"
 
 
+@contextlib.contextmanager
+def waiting_for_letters(replays, job, items, wish="run"):
+    """Some of a job's dead letters are another plan's, which found them taken and has not ended yet."""
+    with psycopg.connect(replays.pipeline.dsn) as plan:
+        plan.execute("select from dead_letter_state as s join replay_item as i using (dead_at, id)"
+                     f" where i.job = %s and {items} for update of s", [job])  # fmt: skip
+        replays.query("update replay_job set wish = %s where job = %s", wish, job)
+        yield wait_for(lambda: waiting_for_lock(replays, "reprise replay"), "it to wait", 60)
+
+
+def check_beats(replays, job):
+    for _ in range(2):
+        beat = replays.job(job)["heartbeat_at"]
+        wait_for(lambda: replays.job(job)["heartbeat_at"] > beat, "a beat", 4)
+
+
+def test_a_heart_beats_while_dead_letters_are_waited_for(replays):
+    """Else an archiver would take the job from one who lives."""
+    replays.insert("beating", 400, replays.target)
+    process, job = begun(replays, "beating", "--rate", "20", count=5)
+    with waiting_for_letters(replays, job, "n < 390"):  # to mark them
+        check_beats(replays, job)
+    with waiting_for_letters(replays, job, "n >= 390", wish="cancel"):  # to give them back
+        check_beats(replays, job)
+    assert process.wait(60) == 5
+    sent = replays.job(job)["marked"]
+    assert replays.states("beating") == {"replayed": sent, "dead": 400 - sent}
+
+
+def test_a_mark_that_waited_while_the_job_was_taken_marks_nothing(replays):
+    replays.insert("outdated", 400, replays.target)
+    process, job = begun(replays, "outdated", "--rate", "20", count=5)
+    with waiting_for_letters(replays, job, "n < 400"):
+        replays.query("update replay_job set epoch = epoch + 1 where job = %s", job)
+    assert "taken over" in process.communicate(timeout=60)[0]
+    marked = replays.job(job)["marked"]
+    assert replays.states("outdated") == {"replayed": marked, "replaying": 400 - marked}
+
+
 def while_locked(replays, job, application, change, begin=lambda: None):
     """Changes a job while somebody waits to, who has seen it as it was before; gives what `begin` does."""
     with psycopg.connect(replays.pipeline.dsn) as lock:

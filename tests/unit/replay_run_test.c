@@ -25,6 +25,7 @@
 #define IS(end)    (1u << (end))
 #define LET_GO     (IS(RP_REPLAY_LET_GO) | IS(RP_REPLAY_LEFT))
 #define MARKS      "WITH item AS"
+#define MARKED     "coalesce(max(refused), 0) / count(*) FROM j"
 #define ASKS_STATE ", state FROM replay_job"
 
 #define MARKED_AT_ONCE 32000
@@ -189,7 +190,7 @@ static void refuse_each(const struct course *c, int times, const char *sqlstate)
     const struct pg_answer answers[] = {{"runner = $2", COLUMNS, claimed},
                                         {ASKS_STATE, COLUMNS, state},
                                         {"heartbeat_at = clock_timestamp()", COLUMNS, "1|30|0|0|f"},
-                                        {"SELECT refused FROM j", "refused", "0"},
+                                        {MARKED, "refused", "0"},
                                         {0}};
     (void)snprintf(claimed, sizeof claimed, "1|30|0|0|f|%s|stamp|running", c->options);
     (void)snprintf(state, sizeof state, "1|30|%d|0|f|%s", c->marked, c->state);
@@ -252,7 +253,7 @@ static int marks(int64_t total, double rate)
     char claimed[80], position[40], done[80];
     const struct pg_answer answers[] = {{"runner = $2", COLUMNS, claimed},
                                         {"heartbeat_at = clock_timestamp()", COLUMNS, position},
-                                        {"SELECT refused FROM j", "refused", "0"},
+                                        {MARKED, "refused", "0"},
                                         {ASKS_STATE, COLUMNS, done},
                                         {0}};
     const struct course course = {.news = {.known = true, .rate = rate}};
@@ -357,10 +358,8 @@ static void a_job_that_somebody_took_over_is_lost(void **state)
     assert_int_equal(out_to, 0);
 }
 
-static const struct pg_answer running[] = {{"runner = $2", COLUMNS, "1|30|0|0|f|{}|stamp|running"},
-                                           RENEWS,
-                                           {"SELECT refused FROM j", "refused", "0"},
-                                           {0}};
+static const struct pg_answer running[] = {
+    {"runner = $2", COLUMNS, "1|30|0|0|f|{}|stamp|running"}, RENEWS, {MARKED, "refused", "0"}, {0}};
 
 /* Once what is out is marked, and whatever fails meanwhile. */
 static void a_job_that_cannot_go_on_fails(void **state)
