@@ -82,7 +82,7 @@ class Replays:
     def age(self):
         """As if some time had passed since a runner died, and what it had asked of the server were over."""
         busy = "state = 'active' and application_name like 'reprise replay%' and datname = current_database()"
-        wait_for(lambda: not self.query(f"select from pg_stat_activity where {busy}"), "the server to be through", 60)
+        wait_for(lambda: not self.query(f"select pid from pg_stat_activity where {busy}"), "the server to be through", 60)
         self.query("update replay_job set heartbeat_at = now() - interval '1 minute' where heartbeat_at is not null")
 
     def states(self, name):
