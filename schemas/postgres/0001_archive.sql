@@ -56,8 +56,9 @@ CREATE TABLE dead_letter (
     -- something was altered, and when the dead letter itself could not be decoded.
     record           bytea,
 
-    -- dead_at depends on the record alone (but for times that make no sense), so that this also
-    -- refuses a record that is read a second time after its offset was lost.
+    -- dead_at depends on the record alone (but for times that make no sense, and days that were
+    -- detached), so that this also refuses a record that is read a second time after its offset was
+    -- lost.
     PRIMARY KEY (dead_at, record_topic, record_partition, record_offset)
 ) PARTITION BY RANGE (dead_at);
 
@@ -93,11 +94,12 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_at ON audit (at);
 
--- The days there are partitions for.
+-- The days there are partitions for; one that somebody is detaching takes no rows any more.
 CREATE VIEW dead_letter_day AS
     SELECT to_date(right(c.relname, 8), 'YYYYMMDD') AS day, c.relname AS name
       FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
-     WHERE i.inhparent = 'dead_letter'::regclass AND c.relname ~ '^dead_letter_[0-9]{8}$';
+     WHERE i.inhparent = 'dead_letter'::regclass AND c.relname ~ '^dead_letter_[0-9]{8}$'
+       AND NOT i.inhdetachpending;
 
 -- Makes the partition of a day (UTC); false where it is there already. It is made by itself and
 -- attached, since CREATE TABLE ... PARTITION OF would lock out all readers and writers.

@@ -315,25 +315,26 @@ BEGIN
 END
 $$;
 
--- A day has a partition of dead_letter and one of dead_letter_state.
+-- A day has a partition of dead_letter and one of dead_letter_state. One that somebody has dropped is
+-- made again; one that was detached is not attached again, and until it goes the day has no room.
 CREATE OR REPLACE FUNCTION dead_letter_add_day(day date) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     parent text;
     name   text;
     low    timestamptz := day::timestamp AT TIME ZONE 'UTC';
     high   timestamptz := (day + 1)::timestamp AT TIME ZONE 'UTC';
+    made   boolean := false;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('reprise: days'));
-    IF EXISTS (SELECT FROM dead_letter_day AS d WHERE d.day = dead_letter_add_day.day) THEN
-        RETURN false;
-    END IF;
     FOREACH parent IN ARRAY ARRAY['dead_letter', 'dead_letter_state'] LOOP
         name := parent || to_char(day, '_YYYYMMDD');
+        CONTINUE WHEN to_regclass(name) IS NOT NULL;
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name, parent);
         EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent,
                        name, low, high);
+        made := true;
     END LOOP;
-    RETURN true;
+    RETURN made;
 END
 $$;
 
@@ -373,7 +374,7 @@ BEGIN
     IF n <> expected THEN
         RETURN -2;
     END IF;
-    EXECUTE format('DROP TABLE %I, %I', 'dead_letter' || suffix, 'dead_letter_state' || suffix);
+    EXECUTE format('DROP TABLE IF EXISTS %I, %I', 'dead_letter' || suffix, 'dead_letter_state' || suffix);
     DELETE FROM dead_letter_count AS c WHERE c.hour >= low AND c.hour < high;
     INSERT INTO audit (actor, action, reason, detail)
     VALUES (actor, 'drop-day', reason, more || jsonb_build_object('day', day, 'rows', n) ||

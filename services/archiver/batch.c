@@ -15,6 +15,8 @@
 /* PostgreSQL is given the rows of a large batch while it grows, in portions. */
 #define SEND_ROWS  256
 #define SEND_BYTES ((size_t)64 << 10)
+/* How many days, from today on, a row is tried on whose own day has no room. */
+#define OTHER_DAYS 4
 
 struct entry {
     rd_kafka_message_t *message;
@@ -227,12 +229,39 @@ static size_t claims_of(struct batch *b, size_t first, size_t n, const struct pa
     return n_claims;
 }
 
-static int add_days(const struct batch *b, size_t first, size_t n, struct store *store,
+/* The row counts from now, or from the first day behind it that has room. The counts were made for
+ * another hour, so the trigger of dead_letter is to make them. */
+static int move_row(struct batch *b, size_t i, struct store *store, struct rp_error *err)
+{
+    int64_t at_ms;
+    if (store_now_ms(store, &at_ms, err) != 0)
+        return -1;
+    for (int n = 0; n < OTHER_DAYS; n++, at_ms += DAY_MS) {
+        if (store_add_day(store, day_of(at_ms), err) == 0) {
+            b->entries[i].dead_at_ms = at_ms;
+            b->day = STORE_DAYS;
+            row_redate(&b->rows, begin_of(b, i), at_ms);
+            return 0;
+        }
+        if (err->cls != RP_POISON)
+            return -1;
+    }
+    err->cls = RP_RETRIABLE;
+    return -1;
+}
+
+static int add_days(struct batch *b, size_t first, size_t n, struct store *store,
                     struct rp_error *err)
 {
-    for (size_t i = first; i < first + n; i++)
-        if (store_add_day(store, day_of(b->entries[i].dead_at_ms), err) != 0)
+    for (size_t i = first; i < first + n; i++) {
+        if (store_add_day(store, day_of(b->entries[i].dead_at_ms), err) == 0)
+            continue;
+        if (err->cls != RP_POISON)
             return -1;
+        log_row("day-has-no-room", b->entries[i].message, err->text);
+        if (move_row(b, i, store, err) != 0)
+            return -1;
+    }
     return 0;
 }
 

@@ -264,3 +264,12 @@ int row_write_bare(struct copy *c, const struct row_record *record, enum rp_reas
                               job_name(record->replay_job));
     return finish(&r, groups, start, err);
 }
+
+void row_redate(struct copy *c, size_t begin, int64_t dead_at_ms)
+{
+    size_t end = c->buf.len;
+    c->buf.len = begin;
+    copy_row(c, N_COLUMNS);
+    copy_time(c, dead_at_ms);
+    c->buf.len = end;
+}

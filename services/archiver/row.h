@@ -45,4 +45,7 @@ RP_NODISCARD int row_write_bare(struct copy *c, const struct row_record *record,
                                 enum rp_reason reason, const char *detail, int64_t dead_at_ms,
                                 struct groups *groups, struct row_facts *out, struct rp_error *err);
 
+/* Has the row that begins there count as dead at another time. */
+void row_redate(struct copy *c, size_t begin, int64_t dead_at_ms);
+
 #endif

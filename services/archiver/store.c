@@ -274,13 +274,12 @@ static void partition_name(int64_t day, char out[PARTITION_SIZE])
 /* Why rows that go into the partition by its name would not be in the archive, or not as they were
  * sent; NULL where they are. */
 #define WHY_NOT_BY_NAME                                                                            \
-    "CASE WHEN inhdetachpending THEN 'an operator is detaching it'"                                \
-    " WHEN NOT has_table_privilege(inhrelid, 'INSERT') THEN 'our role may not insert into it'"     \
+    "CASE WHEN NOT has_table_privilege(inhrelid, 'INSERT') THEN 'our role may not insert into it'" \
     " WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = inhrelid AND tgtype & 7 = 7)"            \
     " THEN 'it has a trigger BEFORE INSERT FOR EACH ROW' END"
 #define OF_PARTITION(name)                                                                         \
     " FROM pg_inherits WHERE inhrelid = to_regclass(" name                                         \
-    ") AND inhparent = to_regclass('dead_letter')"
+    ") AND inhparent = to_regclass('dead_letter') AND NOT inhdetachpending"
 
 static int look_at_day(struct store *s, int64_t day, struct rp_error *err)
 {
@@ -291,11 +290,14 @@ static int look_at_day(struct store *s, int64_t day, struct rp_error *err)
     if (rp_db_query(s->db, "SELECT " WHY_NOT_BY_NAME OF_PARTITION("$1"), 1, values, &result,
                     err) != 0)
         return -1;
-    bool is_ours = PQntuples(result) == 1;
-    bool by_name = is_ours && PQgetisnull(result, 0, 0);
+    if (PQntuples(result) == 0) {
+        PQclear(result);
+        return rp_fail(err, RP_E_POSTGRES, RP_POISON, "%s was detached from dead_letter", name);
+    }
+    bool by_name = PQgetisnull(result, 0, 0);
     if (!by_name)
         rp_log(RP_LOG_INFO, "copies-take-longer", rp_f_str("partition", name),
-               rp_f_str("why", is_ours ? PQgetvalue(result, 0, 0) : "it is not in dead_letter"),
+               rp_f_str("why", PQgetvalue(result, 0, 0)),
                rp_f_str("effect", "rows go through dead_letter, and its trigger counts them"));
     PQclear(result);
     if (s->n_days == MAX_DAYS)

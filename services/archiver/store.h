@@ -42,7 +42,8 @@ struct rp_db *store_db(struct store *s);
 RP_NODISCARD int store_claim(struct store *s, const char *topic_id, struct store_claim *claim,
                              struct rp_error *err);
 
-/* Makes sure of the partition of a day. */
+/* Makes sure of the partition of a day. POISON: the day has no room, since an operator has detached
+ * its partition; it may have some the next time. */
 RP_NODISCARD int store_add_day(struct store *s, int64_t day, struct rp_error *err);
 /* Whether the last call failed for want of a day's partition: one that was there before may have
  * been dropped by somebody whose retention is shorter. */
