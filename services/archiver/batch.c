@@ -140,19 +140,36 @@ static int count_row(struct batch *b, const struct entry *e, struct rp_bytes tas
     return -1;
 }
 
-static int add_undecodable(struct batch *b, struct entry *e, int64_t recorded_ms, int64_t now_ms,
-                           const char *why, struct rp_error *err)
+static int add_bare(struct batch *b, struct entry *e, int64_t recorded_ms, int64_t now_ms,
+                    enum rp_reason reason, const char *detail, struct rp_error *err)
 {
     struct row_record record = record_of(e->message);
-    char detail[400];
-    (void)snprintf(detail, sizeof detail, "the dead letter itself cannot be decoded: %s", why);
-    log_row("dead-letter-undecodable", e->message, why);
-    e->reason = RP_UNDECODABLE;
+    e->reason = reason;
     e->dead_at_ms = day_dead_at(recorded_ms, recorded_ms, now_ms, b->options.keep_ms);
     if (row_write_bare(&b->rows, &record, e->reason, detail, e->dead_at_ms, &b->groups, &e->facts,
                        err) != 0)
         return -1;
     return count_row(b, e, RP_NULL_BYTES, RP_NULL_BYTES, err);
+}
+
+static int add_undecodable(struct batch *b, struct entry *e, int64_t recorded_ms, int64_t now_ms,
+                           const char *why, struct rp_error *err)
+{
+    char detail[400];
+    (void)snprintf(detail, sizeof detail, "the dead letter itself cannot be decoded: %s", why);
+    log_row("dead-letter-undecodable", e->message, why);
+    return add_bare(b, e, recorded_ms, now_ms, RP_UNDECODABLE, detail, err);
+}
+
+static int add_oversized(struct batch *b, struct entry *e, int64_t recorded_ms, int64_t now_ms,
+                         struct rp_error *err)
+{
+    char detail[120];
+    (void)snprintf(detail, sizeof detail,
+                   "the dead letter itself is too large: a key of %zu bytes, a value of %zu",
+                   e->message->key_len, e->message->len);
+    log_row("dead-letter-oversized", e->message, detail);
+    return add_bare(b, e, recorded_ms, now_ms, RP_OVERSIZED, detail, err);
 }
 
 static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_error *err)
@@ -162,6 +179,8 @@ static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_e
     struct rp_error why;
     rd_kafka_timestamp_type_t type;
     int64_t recorded_ms = rd_kafka_message_timestamp(e->message, &type);
+    if (record.key.len > ROW_RECORD_MAX || record.value.len > ROW_RECORD_MAX - record.key.len)
+        return add_oversized(b, e, recorded_ms, now_ms, err);
     if (rp_codec_decode_dead_letter(b->codec, record.value, &b->arena, &letter, &why) != 0) {
         if (why.cls == RP_POISON)
             return add_undecodable(b, e, recorded_ms, now_ms, why.text, err);

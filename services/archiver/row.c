@@ -54,7 +54,14 @@ static void put_text(struct row *r, enum column column, struct rp_bytes text, si
 static void text(struct row *r, enum column name, struct rp_bytes value)
 {
     (void)column(r, name);
-    put_text(r, name, value, SIZE_MAX);
+    put_text(r, name, value, ROW_TEXT_MAX);
+}
+
+/* One of an array's texts, which begins there. */
+static void element(struct row *r, enum column name, size_t begin, struct rp_bytes value)
+{
+    size_t used = r->c->buf.len - begin;
+    put_text(r, name, value, used < ROW_TEXT_MAX ? ROW_TEXT_MAX - used : 0);
 }
 
 /* A text that is, or may yet be, in an index. */
@@ -87,7 +94,7 @@ static void headers(struct row *r, const struct rp_failed_task *t)
 {
     size_t begin = copy_array(column(r, C_header_keys), COPY_TEXT, t->n_headers);
     for (size_t i = 0; i < t->n_headers; i++)
-        put_text(r, C_header_keys, t->headers[i].key, SIZE_MAX);
+        element(r, C_header_keys, begin, t->headers[i].key);
     copy_array_end(r->c, begin);
     begin = copy_array(column(r, C_header_values), COPY_BYTEA, t->n_headers);
     for (size_t i = 0; i < t->n_headers; i++)
@@ -99,11 +106,11 @@ static void causes(struct row *r, const struct rp_failed_task *t)
 {
     size_t begin = copy_array(column(r, C_cause_classes), COPY_TEXT, t->n_causes);
     for (size_t i = 0; i < t->n_causes; i++)
-        put_text(r, C_cause_classes, t->causes[i].class_name, SIZE_MAX);
+        element(r, C_cause_classes, begin, t->causes[i].class_name);
     copy_array_end(r->c, begin);
     begin = copy_array(column(r, C_cause_messages), COPY_TEXT, t->n_causes);
     for (size_t i = 0; i < t->n_causes; i++)
-        put_text(r, C_cause_messages, t->causes[i].message, SIZE_MAX);
+        element(r, C_cause_messages, begin, t->causes[i].message);
     copy_array_end(r->c, begin);
 }
 
@@ -137,7 +144,7 @@ static void group(struct groups *g, int64_t fingerprint, struct rp_bytes type,
     copy_int64(r.c, fingerprint);
     put_text(&r, C_task_type, type, ROW_NAME_MAX);
     put_text(&r, C_error_class, class_name, ROW_NAME_MAX);
-    put_text(&r, C_error_message, masked, SIZE_MAX);
+    put_text(&r, C_error_message, masked, ROW_TEXT_MAX);
 }
 
 /* What it is grouped by, which is returned, and which replay it comes from: the row's end. */
@@ -178,6 +185,15 @@ static struct rp_bytes replay_job_of(const struct row_record *record,
     return job.data != NULL ? job : job_name(record->replay_job);
 }
 
+/* As much of the record as there is room for. */
+static struct rp_bytes beginning(struct row *r, enum column name, struct rp_bytes value)
+{
+    if (value.len <= ROW_RECORD_MAX)
+        return value;
+    r->altered |= UINT64_C(1) << name;
+    return (struct rp_bytes){value.data, ROW_RECORD_MAX};
+}
+
 static void begin(struct row *r, const struct row_record *record, enum rp_reason reason,
                   int64_t dead_at_ms)
 {
@@ -186,7 +202,7 @@ static void begin(struct row *r, const struct row_record *record, enum rp_reason
     text(r, C_record_topic, record->topic);
     copy_int32(column(r, C_record_partition), record->partition);
     copy_int64(column(r, C_record_offset), record->offset);
-    bytes(r, C_record_key, record->key);
+    bytes(r, C_record_key, beginning(r, C_record_key, record->key));
     text(r, C_reason, rp_str(rp_reason_name(reason)));
 }
 
@@ -257,8 +273,9 @@ int row_write_bare(struct copy *c, const struct row_record *record, enum rp_reas
     begin(&r, record, reason, dead_at_ms);
     text(&r, C_detail, rp_str(detail));
     nulls(&r, C_altered);
+    struct rp_bytes value = beginning(&r, C_record, record->value);
     altered(&r);
-    bytes(&r, C_record, record->value);
+    bytes(&r, C_record, value);
     *out = (struct row_facts){.altered = r.altered != 0};
     out->fingerprint = origin(&r, groups, RP_NULL_BYTES, RP_NULL_BYTES, rp_str(detail),
                               job_name(record->replay_job));

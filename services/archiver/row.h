@@ -32,15 +32,23 @@ extern const size_t row_n_columns;
 /* Texts that indexes are built over are cut here, in bytes: PostgreSQL refuses an index entry over
  * 2704 of them. */
 #define ROW_NAME_MAX 1024
+/* Other texts are cut here, those of an array together. */
+#define ROW_TEXT_MAX ((size_t)8 << 20)
+/* What a record may have, key and value together, to be more than a bare row. PostgreSQL makes
+ * neither a row nor JSON of 1 GiB. JSON has 6 bytes for one of a text, in six columns, and 4/3 for
+ * one of the bytes, which are in the row twice where something is altered. No service of ours sends
+ * as much, but a compressed record may have any size. */
+#define ROW_RECORD_MAX ((size_t)128 << 20)
 
-/* Appends the row, and that of its error group to `groups` where it is the first one of it. Fails
- * with RP_E_NOMEM, and then appended nothing. */
+/* Appends the row, and that of its error group to `groups` where it is the first one of it. Needs a
+ * record within ROW_RECORD_MAX. Fails with RP_E_NOMEM, and then appended nothing. */
 RP_NODISCARD int row_write(struct copy *c, const struct row_record *record,
                            const struct rp_dead_letter *letter, int64_t dead_at_ms,
                            struct groups *groups, struct row_facts *out, struct rp_error *err);
 
-/* Appends a row that has the record's bytes, `reason` and `detail`, and nothing else: for a dead
- * letter that cannot be decoded, or that PostgreSQL refuses for whatever cause. */
+/* Appends a row that has the record's bytes, up to ROW_RECORD_MAX of its key and of its value,
+ * `reason` and `detail`, and nothing else: for a dead letter that is too large, that cannot be
+ * decoded, or that PostgreSQL refuses for whatever cause. */
 RP_NODISCARD int row_write_bare(struct copy *c, const struct row_record *record,
                                 enum rp_reason reason, const char *detail, int64_t dead_at_ms,
                                 struct groups *groups, struct row_facts *out, struct rp_error *err);

@@ -243,6 +243,16 @@ def letter_record(encode=contract.write_dead_letter, task_fields=None, **fields)
     return record
 
 
+def nuls(mib):
+    error = {"class": "E", "message": "\0" * (mib * MIB), "category": None, "causes": []}
+
+    def record(world):
+        sent, made = letter_record(task_fields={"error": error})(world)
+        return {**sent, "codec": "gzip"}, made
+
+    return record
+
+
 NUL = "\\x00"
 MANY = [{"key": f"k{i}", "value": b"v"} for i in range(10_000)]
 FIRST_TIME = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
@@ -261,6 +271,8 @@ DEAD_LETTERS = [
     Case("a type of 1 MB", "stored, cut at 1 KiB", letter_record(task_fields={"task_type": 1_000_000 * "x"}), {"task_type": 1024 * "x"}),
     Case("10,000 headers in its task", "stored", letter_record(task_fields={"headers": MANY}), {"altered": None, "header_keys": [h["key"] for h in MANY], "header_values": [h["value"] for h in MANY]}),
     Case("50 MiB of zeros, compressed to a few KiB", "UNDECODABLE", bomb("gzip", 50 * MIB)),
+    Case("an error message of 90 MiB of NUL bytes, compressed", "stored, cut at 8 MiB", nuls(90), {"error_message": NUL * (2 * MIB)}),
+    Case("the same of 220 MiB", "OVERSIZED, with the first 128 MiB", nuls(220)),
 ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from servers import ROOT
 PARTITION = 0
 PATIENT_S = 60  # a good record is prompt; the machine may be busy
 PAYLOADS_MIB = 16
+LARGEST_MIB = 128  # that the archive takes
 TIER_MS = 1000
 BACKOFF_MS, SLOW_BACKOFF_MS = 300, 1000
 LATER_MS = 30 * 24 * 3600 * 1000
@@ -231,7 +232,9 @@ def test_a_bad_dead_letter(pipeline, case):
         record_topic=topic, record_partition=PARTITION, record_offset=at.offset, timeout=PATIENT_S
     )
     if not case.gets.startswith("stored"):
-        assert row["reason"] == case.gets and bytes(row["record"] or b"") == (sent["value"] or b"")
+        assert row["reason"] == case.gets.split(",")[0]
+        kept = LARGEST_MIB * hostile.MIB if "first" in case.gets else None
+        assert bytes(row["record"] or b"") == (sent["value"] or b"")[:kept]
         return
     columns = {"altered": list(case.row), **case.row}
     assert {name: row[name] for name in columns} == columns
