@@ -83,7 +83,8 @@ static int purge_all(struct rule *rule, struct rp_error *err)
     return failed;
 }
 
-/* "type = 'mail.*' and dead_at < 2026-11-14T03:00:00.000Z" */
+/* "type = 'mail.*' and dead_at < 2026-11-14T03:00:00.000Z". What was archived late is kept as long:
+ * nobody could have seen it before. */
 static int make_filter(struct rule *rule, int64_t until_ms, struct rp_filter *filter,
                        struct rp_query *where, struct rp_buf *text, struct rp_error *err)
 {
@@ -95,6 +96,9 @@ static int make_filter(struct rule *rule, int64_t until_ms, struct rp_filter *fi
         rp_filter_flag(filter, "until", until, err) != 0 ||
         rp_filter_sql(filter, where, err) != 0 || rp_filter_text(filter, text, err) != 0)
         return -1;
+    rp_query_add(where, " AND d.archived_at < ");
+    rp_query_param(where, until);
+    rp_query_add(where, "::timestamptz");
     return rp_buf_append(text, "", 1, err);
 }
 

@@ -61,16 +61,16 @@ class ArchiveDb:
             " interval '1 us', interval '1 day') as day", first_at, first_at, days,
         )  # fmt: skip
         self.query(
-            "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason,"
+            "insert into dead_letter (dead_at, archived_at, record_topic, record_partition, record_offset, reason,"
             " category, attempts, task_id, task_type, target, payload, error_class, error_message,"
             " fingerprint)"
-            " select %(at)s::timestamptz + n * %(days)s * interval '1 day' / %(count)s, 't', 0,"
-            "  %(first)s + n, case n %% 5 when 0 then 'NON_RETRYABLE' else 'EXHAUSTED' end,"
+            " select at, at, 't', 0, %(first)s + n, case n %% 5 when 0 then 'NON_RETRYABLE' else 'EXHAUSTED' end,"
             "  case n %% 3 when 0 then 'NETWORK' when 1 then 'TIMEOUT' end, n %% 7, 'task-' || n,"
             "  'type-' || n %% %(types)s, 'orders', convert_to(repeat(md5(n::text), 8), 'UTF8'),"
             "  concat('java.io.IOException', nullif(n %% %(groups)s %% %(classes)s, 0)),"
             "  'no answer from host ' || n, n %% %(groups)s"
-            " from generate_series(0, %(count)s - 1) as n",
+            " from generate_series(0, %(count)s - 1) as n, lateral (select %(at)s::timestamptz"
+            "  + n * %(days)s * interval '1 day' / %(count)s as at) as t",
             {"at": first_at, "days": days, "count": count, "first": first_offset, "types": types,
              "groups": groups, "classes": classes},
         )  # fmt: skip

@@ -129,6 +129,18 @@ def test_a_type_is_kept_for_less_and_exported_before(new_keeper):
     assert all("type" in a["filter"] for (a,) in audit)
 
 
+def test_what_was_archived_late_is_kept_as_long_as_ever(new_keeper):
+    """After an outage nobody could have seen it before."""
+    keeper = new_keeper(export=False, retention={"by_type": {"type-1": "7d"}})
+    keeper.add(12, 400, types=2)
+    keeper.query("update dead_letter set archived_at = now() - interval '6 days' where id % 4 = 0")
+    late = "select count(*) from dead_letter where task_type = 'type-1' and archived_at > dead_at"
+    assert keeper.query(late) == [(100,)]
+    keeper.start()
+    wait_for(lambda: keeper.rows() == 300, "what is too old to go")
+    assert keeper.query(late) == [(100,)]
+
+
 def test_the_name_of_a_type_is_no_filter(new_keeper):
     types = ("type-1,type-2", "!=type-0", "it's", "type-3")
     keeper = new_keeper(export=False, retention={"by_type": dict.fromkeys(types, "7d")})
