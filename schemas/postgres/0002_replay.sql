@@ -282,7 +282,7 @@ DECLARE
     this timestamptz := date_bin(every, now(), '2000-01-01 00:00Z');
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtext('reprise: statistics')) OR
-       EXISTS (SELECT FROM dead_letter_stat WHERE at >= this) THEN
+       EXISTS (SELECT FROM dead_letter_stat WHERE at >= this AND at < this + every) THEN
         RETURN false;
     END IF;
     INSERT INTO dead_letter_stat

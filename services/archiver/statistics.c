@@ -27,9 +27,8 @@ static int take(struct statistics *s, struct rp_db *db, struct rp_error *err)
     bool taken = PQgetvalue(result, 0, 0)[0] == '1';
     PQclear(result);
     RP_CRASH_POINT(statistics_taken);
-    if (!taken)
-        return 0;
-    rp_log(RP_LOG_DEBUG, "statistics-taken");
+    if (taken)
+        rp_log(RP_LOG_DEBUG, "statistics-taken");
     return rp_db_query(db, "SELECT dead_letter_fold()", 0, NULL, NULL, err);
 }
 

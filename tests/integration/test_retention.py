@@ -102,6 +102,17 @@ def test_statistics_and_the_backlog(new_keeper):
     wait_for(lambda: keeper.query("select * from dead_letter_count") == [], "the fold")
 
 
+def test_a_clock_that_was_ahead_stops_no_statistics(new_keeper):
+    keeper = new_keeper(export=False, archiver={"statistics": "1s"})
+    keeper.query(
+        "insert into dead_letter_stat values (now() + interval '10 days', 'a', 'OTHER', null, 1, 0, 0, 0, 0)"
+    )
+    keeper.add(3, 10)
+    keeper.start()
+    taken = "select count(distinct at) from dead_letter_stat where at <= now()"
+    wait_for(lambda: keeper.query(taken)[0][0] >= 2, "statistics", 15)
+
+
 def test_a_type_is_kept_for_less_and_exported_before(new_keeper):
     keeper = new_keeper(retention={"by_type": {"type-1": "7d", "type-2*": "10d"}})
     old = keeper.add(12, 2400, types=4)
