@@ -9,11 +9,13 @@ import subprocess
 import time
 
 import pytest
+from confluent_kafka import Producer
 
+import contract
 from archive_db import ArchiveDb
 from crash_points import crash_points
 from pipeline import memory_kib, wait_for
-from test_archiver import Archive
+from test_archiver import Archive, letter
 
 TODAY = datetime.datetime.now(datetime.timezone.utc).date()
 
@@ -178,6 +180,25 @@ def test_an_export_of_large_ones_takes_no_more_memory(new_keeper, by_type):
     ((_, rows),) = keeper.exported().items()
     assert len({row["id"] for row in rows}) == len(rows) == 100
     assert memory_kib(service.process.pid, "VmHWM") < 120_000
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("text_mib, payload_mib, reason", [(100, 25, "EXHAUSTED"), (180, 0, "OVERSIZED")])
+def test_the_largest_one_can_be_exported(new_pipeline, tmp_path, text_mib, payload_mib, reason):
+    """In JSON each byte of its texts takes six."""
+    archive = Archive(new_pipeline, "largest")
+    archive.pipeline.producer = Producer(
+        {"bootstrap.servers": archive.pipeline.kafka.bootstrap, "compression.type": "gzip",
+         "message.max.bytes": 1_000_000_000}
+    )  # fmt: skip
+    text = "\1" * (text_mib * 2**20 // 3)
+    error = {"class": "E", "message": text, "category": None, "causes": [{"class": text, "message": text}]}
+    task = {"payload": bytes(payload_mib * 2**20), "error": error}
+    archive.send(contract.write_dead_letter(letter(0, task=task)))
+    archive.pipeline.start("archiver")
+    archive.wait_for_all(120)
+    assert "exported 1 dead letter" in archive.pipeline.cli("dlq", "export", str(tmp_path / "all.jsonl"))
+    assert archive.query("select reason from dead_letter") == [(reason,)]
 
 
 def test_a_day_is_exported_before_it_is_dropped(new_keeper):
