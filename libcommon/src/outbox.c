@@ -205,7 +205,7 @@ static void mark_sent(struct rp_outbox *o)
 void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err)
 {
     size_t n, n_items;
-    rp_publisher_abort(o->publisher);
+    rp_publisher_abort(o->publisher, true);
     const struct rp_failure_report *failures = rp_publisher_failures(o->publisher, &n);
     const struct rp_outbox_item *items = oldest(o, &n_items);
     bool alone = o->alone && o->n_sent_off == 0; /* what is sent off never is */
@@ -223,7 +223,7 @@ void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err)
 
 void rp_outbox_abort(struct rp_outbox *o)
 {
-    rp_publisher_abort(o->publisher);
+    rp_publisher_abort(o->publisher, false);
     drop_batches(o);
 }
 

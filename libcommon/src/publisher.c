@@ -150,7 +150,7 @@ void rp_publisher_free(struct rp_publisher *p)
 {
     if (p == NULL)
         return;
-    rp_publisher_abort(p);
+    rp_publisher_abort(p, false);
     destroy_producers(p);
     for (size_t i = 0; i < 2; i++) {
         rp_held_clear(&p->batches[i].held);
@@ -502,8 +502,7 @@ enum rp_published rp_publisher_offsets(struct rp_publisher *p, struct rp_consume
     assert(p->b->open && p->offsets == NULL);
     struct rp_error why;
     rd_kafka_consumer_group_metadata_t *group = rp_consumer_membership(consumer, &why);
-    /* One who is not in the group must not commit: the coordinator lets anybody, while it is empty.
-     */
+    /* Who is not in the group must not commit: the coordinator lets anybody, while it is empty. */
     if (group == NULL && (p->transactional || why.cls == RP_FATAL)) {
         drop_from(p, p->b);
         (void)rp_fail_as(err, &why);
@@ -577,9 +576,11 @@ enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *e
     return RP_UNKNOWN;
 }
 
-void rp_publisher_abort(struct rp_publisher *p)
+void rp_publisher_abort(struct rp_publisher *p, bool patiently)
 {
     struct batch *b = oldest(p);
+    if (b->open && patiently && !p->transactional && b->n_failures == 0)
+        await_acknowledgements(p, b);
     if (b->open)
         drop_from(p, b);
 }

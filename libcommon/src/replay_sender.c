@@ -89,7 +89,7 @@ static int retriable_if_fenced(struct rp_error *err)
 
 int rp_replay_sender_open(struct rp_replay_sender *s, int64_t *out_next, struct rp_error *err)
 {
-    rp_publisher_abort(s->publisher);
+    rp_publisher_abort(s->publisher, false);
     rp_replay_rows_forget(s->rows);
     if (rp_publisher_open(s->publisher, err) != 0)
         return retriable_if_fenced(err);
@@ -255,7 +255,7 @@ static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct r
  */
 static int give_up(struct rp_replay_sender *s, int64_t from, int64_t end, struct rp_error *err)
 {
-    rp_publisher_abort(s->publisher);
+    rp_publisher_abort(s->publisher, false);
     s->parts = s->parts > 1 ? s->parts / 2 : 1;
     if (err->cls == RP_RETRIABLE && s->maker != NULL)
         rp_targets_forget(rp_replay_targets(s->maker));

@@ -28,9 +28,9 @@ int __wrap_rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, voi
                           struct rp_error *err);
 bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
 int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
-int __wrap_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *out,
+int __wrap_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *got,
                     struct rp_error *err);
-int __real_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *out,
+int __real_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *got,
                     struct rp_error *err);
 void __wrap_hold_drop(struct hold *h, uint64_t handle);
 void __real_hold_drop(struct hold *h, uint64_t handle);
@@ -42,7 +42,8 @@ static atomic_bool stop;
 static size_t settled;
 static enum { READABLE, TO_BREAK, BROKEN } spot; /* where what is held is kept */
 static size_t before_it;                         /* so many records were settled, */
-static int in_hand;                              /* and so many of its batch were taken */
+static int in_hand;                              /* and so many of its batch were taken, */
+static int64_t out;                              /* and so many are at the brokers */
 static uint64_t broken;
 static int failures;
 static int steps_left; /* once all is settled */
@@ -73,15 +74,27 @@ int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
     return RP_NO_LIMIT;
 }
 
-int __wrap_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *out,
+static int64_t dead_letters(void)
+{
+    int64_t low, high;
+    rd_kafka_t *consumer = mock_consumer(&mock, "anybody");
+    assert_int_equal(
+        rd_kafka_query_watermark_offsets(consumer, "dead-letter", 0, &low, &high, ASK_MS), 0);
+    rd_kafka_destroy(consumer);
+    return high;
+}
+
+int __wrap_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *got,
                     struct rp_error *err)
 {
     if (spot == TO_BREAK && settled >= before_it && in_hand-- == 0) {
         spot = BROKEN;
         broken = handle;
+        while (out > 0 && dead_letters() < out)
+            continue;
     }
     if (spot != BROKEN || handle != broken)
-        return __real_hold_get(h, handle, scratch, out, err);
+        return __real_hold_get(h, handle, scratch, got, err);
     if (++failures == PATIENCE)
         atomic_store(&stop, true);
     return rp_fail(err, RP_E_IO, RP_RETRIABLE, "spill file: Input/output error");
@@ -114,6 +127,7 @@ static int set_up(void **state)
     (void)state;
     settled = before_it = 0;
     in_hand = 0;
+    out = 0;
     failures = steps_left = 0;
     atomic_store(&stop, false);
     mock_start(&mock, 1, TOPIC);
@@ -178,21 +192,20 @@ static void what_was_settled_before_does_not_come_again(void **state)
     check_what_cannot_be_read_back("at-least-once");
 }
 
-static int64_t dead_letters(void)
-{
-    int64_t low, high;
-    rd_kafka_t *consumer = mock_consumer(&mock, "anybody");
-    assert_int_equal(
-        rd_kafka_query_watermark_offsets(consumer, "dead-letter", 0, &low, &high, ASK_MS), 0);
-    rd_kafka_destroy(consumer);
-    return high;
-}
-
 static void what_was_taken_beside_it_is_not_committed_as_settled(void **state)
 {
     (void)state;
     before_it = 1;
     in_hand = 2;
+    check_what_cannot_be_read_back("at-least-once");
+    assert_int_equal(dead_letters(), RECORDS);
+}
+
+static void what_is_out_beside_it_goes_out_once(void **state)
+{
+    (void)state;
+    in_hand = 3;
+    out = 3;
     check_what_cannot_be_read_back("at-least-once");
     assert_int_equal(dead_letters(), RECORDS);
 }
@@ -226,6 +239,7 @@ int main(void)
         TEST(so_it_is_at_least_once),
         TEST(what_was_settled_before_does_not_come_again),
         TEST(what_was_taken_beside_it_is_not_committed_as_settled),
+        TEST(what_is_out_beside_it_goes_out_once),
         TEST(a_commit_that_fails_is_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,7 +62,7 @@ enum rp_published publish(struct fixture *f, struct rp_error *err)
     if (rp_publisher_begin(f->publisher, err) != 0)
         return RP_NOT_PUBLISHED;
     if (rp_publisher_send(f->publisher, &record, err) != 0) {
-        rp_publisher_abort(f->publisher);
+        rp_publisher_abort(f->publisher, false);
         return RP_NOT_PUBLISHED;
     }
     rd_kafka_topic_partition_list_t *offsets = mock_at(TOPIC, 1);

@@ -73,7 +73,7 @@ static void a_record_that_failed_is_named_not_the_next_one(void **state)
     const struct rp_failure_report *failures = rp_publisher_failures(f->publisher, &n);
     assert_int_equal(n, 1);
     assert_int_equal(failures[0].tag, 0);
-    rp_publisher_abort(f->publisher);
+    rp_publisher_abort(f->publisher, false);
 }
 
 static void offsets_that_are_refused_say_why(void **state)
@@ -132,7 +132,7 @@ static void what_waits_goes_with_its_batch(void **state)
     struct fixture *f = *state;
     begin_another(f);
     send_one(f, 0, 10);
-    rp_publisher_abort(f->publisher);
+    rp_publisher_abort(f->publisher, false);
     assert_publishes(f);
     assert_int_equal(mock_requests(&f->mock, PRODUCE), 1);
 }
@@ -148,7 +148,7 @@ static void records_on_their_way_are_let_go_before_the_next_batch(void **state)
                                                  RD_KAFKA_RESP_ERR_NO_ERROR, 1000);
     add_offsets(f);
     assert_true(opens(f));
-    rp_publisher_abort(f->publisher);
+    rp_publisher_abort(f->publisher, false);
     rd_kafka_mock_clear_request_errors(f->mock.cluster, PRODUCE);
     assert_publishes(f);
 }
@@ -238,7 +238,7 @@ static void a_record_that_librdkafka_refuses_takes_the_transaction_with_it(void 
         if (sent == 0)
             assert_int_equal(rp_publisher_commit(f->publisher, &err), RP_NOT_PUBLISHED);
         assert_int_equal(err.cls, RP_POISON);
-        rp_publisher_abort(f->publisher);
+        rp_publisher_abort(f->publisher, false);
         const struct rp_failure_report *failures = rp_publisher_failures(f->publisher, &n);
         assert_int_equal(n, 1);
         assert_int_equal(failures[0].tag, 0);
