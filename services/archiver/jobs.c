@@ -39,10 +39,11 @@ struct slot {
     char job[RP_REPLAY_ID_SIZE];
     char trouble[320];
     int64_t told_mono_ms;
+    struct rp_policies *policies; /* as they were when it began */
 };
 
 struct jobs {
-    const struct rp_worker *service;
+    struct rp_worker *service;
     pthread_t thread;
     atomic_bool stop;
     struct slot slots[AT_ONCE];
@@ -81,8 +82,10 @@ static void *run_job(void *opaque)
     struct rp_error err;
     char runner[160];
     (void)snprintf(runner, sizeof runner, "%s/%" PRId64, jobs->service->instance, rp_wall_us());
+    struct rp_config config = *jobs->service->config;
+    config.policies = s->policies;
     const struct rp_replay_run run = {
-        .config = jobs->service->config,
+        .config = &config,
         .runner = runner,
         .stop = &jobs->stop,
         .settle = s->settle,
@@ -105,6 +108,7 @@ static void *run_job(void *opaque)
 static void end_slot(struct slot *s)
 {
     (void)pthread_join(s->thread, NULL);
+    rp_policies_unref(s->policies);
     s->started = false;
 }
 
@@ -137,10 +141,16 @@ static void begin(struct jobs *jobs, const char *job, bool settle)
         tell_full(jobs, job);
         return;
     }
-    *s = (struct slot){.jobs = jobs, .settle = settle, .told_mono_ms = rp_mono_ms()};
+    (void)rp_worker_policies(jobs->service);
+    *s = (struct slot){.jobs = jobs,
+                       .settle = settle,
+                       .told_mono_ms = rp_mono_ms(),
+                       .policies = rp_policies_ref(jobs->service->policies)};
     (void)snprintf(s->job, sizeof s->job, "%s", job);
     s->started = pthread_create(&s->thread, NULL, run_job, s) == 0;
-    if (s->started)
+    if (!s->started)
+        rp_policies_unref(s->policies);
+    else
         rp_log(RP_LOG_INFO, settle ? "replay-settled" : "replay-begun", rp_f_str("job", job));
 }
 
@@ -214,7 +224,7 @@ static void *run(void *opaque)
     return NULL;
 }
 
-int jobs_start(const struct rp_worker *service, struct jobs **out, struct rp_error *err)
+int jobs_start(struct rp_worker *service, struct jobs **out, struct rp_error *err)
 {
     struct jobs *jobs = calloc(1, sizeof *jobs);
     if (jobs == NULL)

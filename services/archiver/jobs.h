@@ -9,8 +9,8 @@
  * that ran at somebody's terminal, or failed, it marks what was sent and leaves them at rest. */
 struct jobs;
 
-RP_NODISCARD int jobs_start(const struct rp_worker *service, struct jobs **out,
-                            struct rp_error *err);
+/* Takes what comes into the worker's mailbox of policies: a replay has those of its begin. */
+RP_NODISCARD int jobs_start(struct rp_worker *service, struct jobs **out, struct rp_error *err);
 /* Lets go of what is under way, so that another archiver can go on with it at once. NULL is fine.
  */
 void jobs_stop(struct jobs *jobs);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "clock_fixture.h"
+#include "config_fixture.h"
 #include "db.h"
 #include "jobs.h"
 #include "log.h"
@@ -48,6 +49,8 @@ static int times(const char *event)
 
 static atomic_int opens, looks, began[N];
 static atomic_bool ended[N], released;
+static struct rp_policies *fresh; /* as after a SIGHUP */
+static atomic_int with_new_policies;
 static atomic_llong opened_ms, taken_ms; /* when the abandoned one was begun */
 
 int __wrap_rp_db_open(const char *dsn, const char *name, int64_t timeout_ms, struct rp_db **out,
@@ -110,6 +113,7 @@ int __wrap_rp_replay_run(const struct rp_replay_run *r, const char *job,
     const struct rp_replay_progress waits = {.job = job, .what = "sending", .trouble = "away"};
     const struct rp_replay_progress goes = {.job = job, .what = "sending"};
     int i = job[0] - '0';
+    atomic_fetch_add(&with_new_policies, r->config->policies == fresh);
     if (i == ABANDONED)
         taken_ms = now_mono_ms;
     atomic_fetch_add(&began[i], 1);
@@ -127,11 +131,16 @@ int __wrap_rp_replay_run(const struct rp_replay_run *r, const char *job,
 
 static void so_many_replays_run_at_once_and_each_once(void **state)
 {
-    static struct rp_config config;
-    struct rp_worker worker = {.config = &config, .instance = "one-0"};
+    struct rp_config *config = load_good("targets: {allow: [a]}\n");
+    struct rp_config *later = load_good("targets: {allow: [b]}\n");
+    struct rp_worker worker = {.config = config,
+                               .instance = "one-0",
+                               .policies = rp_policies_ref(config->policies),
+                               .new_policies = rp_policies_ref(later->policies)};
     struct rp_error err;
     struct jobs *jobs;
     (void)state;
+    fresh = later->policies;
     rp_log_setup(RP_LOG_DEBUG, false, "test");
     assert_int_equal(jobs_start(&worker, &jobs, &err), 0);
     while (times("replay-waits-its-turn") < 2 || times("replay-goes") < 4)
@@ -155,7 +164,11 @@ static void so_many_replays_run_at_once_and_each_once(void **state)
     assert_int_equal(times("replay-waits"), N); /* the same trouble is told once */
     assert_true(times("replay-waits-its-turn") <= now_mono_ms / TELL_MS + 1);
     assert_true(times("replay-goes") <= N * (now_mono_ms / TELL_MS));
+    assert_int_equal(with_new_policies, N);
     jobs_stop(NULL);
+    rp_policies_unref(worker.policies);
+    rp_config_free(config);
+    rp_config_free(later);
 }
 
 int main(void)
