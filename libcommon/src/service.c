@@ -41,6 +41,7 @@ struct rp_service {
     int n_running; /* of them, not yet known to have ended */
     int signals;   /* signalfd */
     int ends;      /* eventfd: how many workers ended */
+    bool signalled;
     atomic_bool stop;
     atomic_bool failed; /* a worker could not go on */
 };
@@ -143,6 +144,14 @@ static void reload(struct rp_service *s)
         count_reload(s, "refused");
         return;
     }
+    /* The policies were checked against the file's topics, and are to be used beside ours. */
+    if (strcmp(fresh->topics.prefix, s->config->topics.prefix) != 0) {
+        rp_log(RP_LOG_ERROR, "reload-refused",
+               rp_f_str("error", "topics.prefix is another one, which takes a restart"));
+        count_reload(s, "refused");
+        rp_config_free(fresh);
+        return;
+    }
     for (int i = 0; i < s->n_threads; i++) {
         struct rp_worker *w = &s->threads[i].worker;
         rp_policies_unref(atomic_exchange(&w->new_policies, rp_policies_ref(fresh->policies)));
@@ -176,11 +185,13 @@ static void take_signal(struct rp_service *s, int64_t *deadline_mono_ms)
     if (info.ssi_signo == SIGHUP) {
         if (*deadline_mono_ms < 0)
             reload(s);
-    } else if (*deadline_mono_ms < 0) {
-        *deadline_mono_ms = begin_drain(s, info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
-    } else {
-        abandon(s, "a second signal");
+        return;
     }
+    if (s->signalled)
+        abandon(s, "a second signal");
+    s->signalled = true;
+    if (*deadline_mono_ms < 0)
+        *deadline_mono_ms = begin_drain(s, info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
 }
 
 static void take_ends(struct rp_service *s, int64_t *deadline_mono_ms)

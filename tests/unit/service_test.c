@@ -20,6 +20,7 @@
 
 static char folder[64], config_file[96], log_file[96];
 static int tells[2];
+static int goes_on[2]; /* what a worker waits for */
 
 static int setup(void **state)
 {
@@ -225,6 +226,48 @@ static void a_worker_that_fails_ends_the_others_and_exits_with_1(void **state)
     assert_logged("worker-failed worker=1 error=\"the cluster refuses us\"");
 }
 
+/* The other one goes on until it is told. */
+static int run_and_fail_beside_a_slow_one(struct rp_worker *w, struct rp_error *err)
+{
+    if (w->index == 1)
+        return rp_fail(err, RP_E_KAFKA, RP_FATAL, "the cluster refuses us");
+    while (!atomic_load(w->stop))
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    tell('s');
+    char go_on;
+    return read(goes_on[0], &go_on, 1) == 1 ? 0 : -1;
+}
+
+/* Until the process has taken the signal, or has ended. */
+static void await_taken(pid_t pid, int signal_number)
+{
+    char path[64], line[128];
+    unsigned long long pending = ~0ULL;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    while ((pending >> (signal_number - 1) & 1) != 0) {
+        FILE *f = fopen(path, "r");
+        assert_non_null(f);
+        while (fgets(line, sizeof line, f) != NULL)
+            (void)sscanf(line, "ShdPnd: %llx", &pending);
+        assert_int_equal(fclose(f), 0);
+    }
+}
+
+static void the_first_signal_after_a_failure_leaves_the_others_their_time(void **state)
+{
+    (void)state;
+    write_config("listen: '127.0.0.1:0', drain: 1h");
+    assert_int_equal(pipe(goes_on), 0);
+    pid_t pid = start_with_config(run_and_fail_beside_a_slow_one);
+    assert_told('s');
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    await_taken(pid, SIGTERM);
+    assert_int_equal(write(goes_on[1], "g", 1), 1);
+    assert_int_equal(exit_code(pid), 1);
+    (void)close(goes_on[0]);
+    (void)close(goes_on[1]);
+}
+
 static void a_worker_that_lost_its_place_is_none(void **state)
 {
     (void)state;
@@ -260,6 +303,23 @@ static void a_hangup_hands_new_policies_to_the_workers(void **state)
     assert_int_equal(kill(pid, SIGTERM), 0);
     assert_int_equal(exit_code(pid), 0);
     assert_logged("policies-reloaded");
+}
+
+/* They may name what is a topic of ours by now. */
+static void a_hangup_with_another_prefix_keeps_the_old_policies(void **state)
+{
+    (void)state;
+    write_config("listen: '127.0.0.1:0'");
+    pid_t pid = start_with_config(run_until_stopped);
+    assert_told('r');
+    FILE *f = fopen(config_file, "a");
+    assert_non_null(f);
+    (void)fputs("  x: {target: dead-letter}\ntopics: {prefix: p.}\n", f);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(kill(pid, SIGHUP), 0);
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    assert_int_equal(exit_code(pid), 0);
+    assert_logged("reload-refused error=\"topics.prefix is another one");
 }
 
 static void a_hangup_with_a_bad_file_keeps_the_old_policies(void **state)
@@ -330,9 +390,11 @@ int main(void)
         SERVICE_TEST(a_second_signal_gives_the_drain_up),
         SERVICE_TEST(a_drain_has_an_end),
         SERVICE_TEST(a_worker_that_fails_ends_the_others_and_exits_with_1),
+        SERVICE_TEST(the_first_signal_after_a_failure_leaves_the_others_their_time),
         SERVICE_TEST(a_worker_that_lost_its_place_is_none),
         SERVICE_TEST(a_worker_that_ends_early_is_a_failure),
         SERVICE_TEST(a_hangup_hands_new_policies_to_the_workers),
+        SERVICE_TEST(a_hangup_with_another_prefix_keeps_the_old_policies),
         SERVICE_TEST(a_hangup_with_a_bad_file_keeps_the_old_policies),
         SERVICE_TEST(a_taken_listen_address_of_the_file_stops_the_start),
         SERVICE_TEST(check_says_whether_the_file_is_good),
