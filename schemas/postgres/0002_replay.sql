@@ -316,7 +316,8 @@ END
 $$;
 
 -- A day has a partition of dead_letter and one of dead_letter_state. One that somebody has dropped is
--- made again; one that was detached is not attached again, and until it goes the day has no room.
+-- made again, and what it counted is forgotten; one that was detached is not attached again, and
+-- until it goes the day has no room.
 CREATE OR REPLACE FUNCTION dead_letter_add_day(day date) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     parent text;
@@ -329,6 +330,10 @@ BEGIN
     FOREACH parent IN ARRAY ARRAY['dead_letter', 'dead_letter_state'] LOOP
         name := parent || to_char(day, '_YYYYMMDD');
         CONTINUE WHEN to_regclass(name) IS NOT NULL;
+        IF parent = 'dead_letter' THEN
+            PERFORM pg_advisory_xact_lock(hashtext('reprise: fold'));
+            DELETE FROM dead_letter_count AS c WHERE c.hour >= low AND c.hour < high;
+        END IF;
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name, parent);
         EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent,
                        name, low, high);
