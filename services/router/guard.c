@@ -224,12 +224,16 @@ void guard_recall(struct guard *g, const struct guard_event *e)
         guard_runs_again(g, e->append_ms);
 }
 
-void guard_log_cut(struct guard *g, int32_t partition, int64_t offset)
+void guard_log_cut(struct guard *g, int32_t partition, int64_t offset, bool answered)
 {
     uint64_t n = g->newest < g->capacity ? g->newest : g->capacity;
     for (uint64_t number = g->newest; number > g->newest - n; number--) {
         struct seen *s = &g->ring[number % g->capacity];
-        if (s->partition == partition && s->offset >= offset)
+        if (s->partition != partition || s->offset < offset)
+            continue;
+        if (answered)
             s->partition = NO_PARTITION;
+        else
+            s->id = (XXH128_hash_t){0};
     }
 }

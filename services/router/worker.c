@@ -281,7 +281,7 @@ static bool forget_cut(struct router *r, int32_t partition, int64_t offset)
     bool closed = close_batch(r);
     rp_outbox_forget(&r->outbox, r->config->topics.failed_tasks, partition);
     if (r->route.guard != NULL)
-        guard_log_cut(r->route.guard, partition, offset);
+        guard_log_cut(r->route.guard, partition, offset, closed);
     return closed;
 }
 

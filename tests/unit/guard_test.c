@@ -237,18 +237,30 @@ static void after_a_cut_an_offset_is_another_records(void **state)
     (void)state;
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
     assert_int_equal(judge("b", 1, 1000, 6), GUARD_NEW);
-    guard_log_cut(guard, 0, 6);
+    guard_log_cut(guard, 0, 6, true);
     assert_int_equal(judge("b", 2, 2000, 6), GUARD_NEW);
     assert_int_equal(attempt, 2);
     assert_int_equal(judge("b", 1, 1000, 7), GUARD_REPEAT); /* the event itself stays known */
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);    /* and the records before the cut */
 }
 
+/* The batch that had it failed, and its reporter says it again. */
+static void what_was_cut_before_it_was_answered_is_new(void **state)
+{
+    (void)state;
+    assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
+    assert_int_equal(judge("b", 1, 1000, 6), GUARD_NEW);
+    guard_log_cut(guard, 0, 6, false);
+    assert_int_equal(judge("b", 1, 1000, 6), GUARD_NEW);
+    assert_int_equal(judge("b", 1, 1000, 7), GUARD_REPEAT);
+    assert_int_equal(judge("a", 1, 1000, 8), GUARD_REPEAT);
+}
+
 static void a_cut_of_another_partition_changes_nothing(void **state)
 {
     (void)state;
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
-    guard_log_cut(guard, 1, 0);
+    guard_log_cut(guard, 1, 0, true);
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
 }
 
@@ -384,6 +396,7 @@ int main(void)
         TEST(a_size_that_no_memory_has_is_refused),
         TEST(the_largest_attempt_does_not_overflow),
         TEST(after_a_cut_an_offset_is_another_records),
+        TEST(what_was_cut_before_it_was_answered_is_new),
         TEST(a_cut_of_another_partition_changes_nothing),
         TEST(memory_is_bounded_and_the_oldest_goes),
         TEST(as_many_events_are_known_as_were_asked_for),
