@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 SMALL_MAX = 3000  # bytes that the topic `small` takes
 SILENCE_S = 40  # more than any delay, or what a rebalance or a transaction's end takes
 QUIET_S = 8  # more than any delay below: what was sent twice by mistake may wait for one of its own
+LARGE = 100_000  # bytes of an event of which there are no repeats
 LATE_S = 6  # after an event comes its repeat at the latest, where somebody else may have its partition
 FRAMINGS = [contract.single_object, contract.single_object, contract.as_json, contract.bare]
 POLICIES = {
@@ -171,7 +172,8 @@ class Load:
         # This client draws a partition where the key is empty, and a repeat is only known where the first one went.
         key = task["key"] or task["task_id"].encode()
         self.pipeline.send(value, key)
-        if self.rng.random() < self.repeats:
+        # Beyond so many bytes a router that takes a partition over does not look for repeats.
+        if self.rng.random() < self.repeats and len(value) < LARGE:
             wait = self.rng.choice([0, self.rng.uniform(0, LATE_S)])
             self.later.append((time.monotonic() + wait, value, key))
         self.repeat()

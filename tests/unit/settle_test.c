@@ -187,6 +187,12 @@ static void a_dead_letter_that_the_brokers_refuse_keeps_its_reason(void **state)
     assert_int_equal(s.kind, SETTLE_DEAD);
     assert_int_equal(s.reason, RP_NO_TARGET);
     assert_non_null(memmem(s.out.value.data, s.out.value.len, "hello", 5));
+    /* Its attempts, as Avro has them; the event within has the same. */
+    const void *first = memmem(s.out.value.data, s.out.value.len, "\xfe\xff\xff\xff\x0f", 5);
+    assert_non_null(first);
+    size_t behind = (size_t)((const char *)first - (const char *)s.out.value.data) + 5;
+    assert_non_null(memmem((const char *)s.out.value.data + behind, s.out.value.len - behind,
+                           "\xfe\xff\xff\xff\x0f", 5));
 }
 
 static void what_the_brokers_refuse_takes_no_lap_and_leaves_its_payload(void **state)
