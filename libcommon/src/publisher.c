@@ -321,8 +321,6 @@ static int send_now(struct rp_publisher *p, const struct rp_outgoing *record,
         tell_failure(p->b, err);
         return -1;
     }
-    if (!p->transactional)
-        await_acknowledgements(p, p->b); /* what can still go out need not go twice */
     note_failure(p->b, record->tag, code);
     (void)rp_kafka_fail(err, code, "send");
     if (err->cls == RP_FATAL)
@@ -579,7 +577,7 @@ enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *e
 void rp_publisher_abort(struct rp_publisher *p, bool patiently)
 {
     struct batch *b = oldest(p);
-    if (b->open && patiently && !p->transactional && b->n_failures == 0)
+    if (b->open && patiently && !p->transactional)
         await_acknowledgements(p, b);
     if (b->open)
         drop_from(p, b);

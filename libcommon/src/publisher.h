@@ -113,7 +113,7 @@ enum rp_published rp_publisher_wait(struct rp_publisher *p, struct rp_error *err
 enum rp_published rp_publisher_commit(struct rp_publisher *p, struct rp_error *err);
 
 /* Drops all that is under way. `patiently`: outside of a transaction only once it is known what of
- * it is out (rp_publisher_is_out), unless some of it has failed: then that was waited for. */
+ * it is out (rp_publisher_is_out). */
 void rp_publisher_abort(struct rp_publisher *p, bool patiently);
 
 /* The records that could not be sent of the batch that failed last, told once; valid until the next

@@ -211,10 +211,12 @@ static void a_record_that_cannot_be_sent_keeps_back_none_before_it(void **state)
     use(f, "at-least-once", SMALL_ONES);
     send_one(f, 0, 10);
     assert_int_equal(rp_publisher_send(f->publisher, &refused, &err), -1);
+    rp_publisher_abort(f->publisher, true);
     const struct rp_failure_report *failures = rp_publisher_failures(f->publisher, &n);
     assert_int_equal(n, 1);
     assert_int_equal(failures[0].tag, 1);
     assert_true(rp_publisher_is_out(f->publisher, 0));
+    assert_int_equal(rp_publisher_begin(f->publisher, &err), 0);
     memset(longest, 'a', sizeof longest);
     refused.topic = (struct rp_bytes){longest, sizeof longest};
     assert_int_equal(rp_publisher_send(f->publisher, &refused, &err), -1);
