@@ -99,8 +99,7 @@ json_t *rp_json_skeleton(struct rp_bytes text, bool *fragile, struct rp_error *w
     if (text.len > 0)
         memcpy(copy, text.data, text.len);
     (void)change_numbers(copy, text.len, blank);
-    bool mended = rp_json_mend_surrogates(copy, text.len);
-    mended = rp_json_mend_names(copy, text.len) || mended;
+    bool mended = rp_json_mend(copy, text.len);
     json_t *json = json_loadb(copy, text.len, flags, &e);
     if (json == NULL)
         say(why, &e);

@@ -145,9 +145,9 @@ static bool mend_nuls(char *name, size_t len)
     return mended;
 }
 
-bool rp_json_mend_names(char *text, size_t len)
+bool rp_json_mend(char *text, size_t len)
 {
-    bool mended = false;
+    bool mended = rp_json_mend_surrogates(text, len);
     struct rp_json_cursor c = {text, text + len};
     while (c.p < c.end) {
         const size_t begin = (size_t)(c.p - text);

@@ -26,7 +26,7 @@ bool rp_json_next(struct rp_json_cursor *c, struct rp_bytes *name, struct rp_byt
  * but Python and JavaScript write: of a file name that is no UTF-8, of a message cut within an
  * emoji. Returns whether there was one. */
 bool rp_json_mend_surrogates(char *text, size_t len);
-/* The same for each escape of NUL in a name, which jansson does not take. */
-bool rp_json_mend_names(char *text, size_t len);
+/* The same for jansson, which takes no escape of NUL in a name either. */
+bool rp_json_mend(char *text, size_t len);
 
 #endif

@@ -315,8 +315,7 @@ static json_t *load_mended(struct rp_bytes text, struct rp_arena *arena, json_er
     *no_memory = copy == NULL;
     if (copy == NULL)
         return NULL;
-    bool mended = rp_json_mend_surrogates(copy, text.len);
-    mended = rp_json_mend_names(copy, text.len) || mended;
+    bool mended = rp_json_mend(copy, text.len);
     if (!rp_json_tame_numbers(copy, text.len) && !mended)
         return NULL;
     return load((struct rp_bytes){copy, text.len}, why);

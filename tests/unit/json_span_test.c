@@ -71,12 +71,25 @@ static void what_is_cut_off_ends_where_it_is_cut(void **state)
     }
 }
 
+struct mending {
+    const char *text, *mended; /* NULL: as it was */
+};
+
+static void check(bool (*mend)(char *text, size_t len), const struct mending *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char text[64];
+        (void)strcpy(text, cases[i].text);
+        bool mended = mend(text, strlen(text));
+        assert_string_equal(text, cases[i].mended == NULL ? cases[i].text : cases[i].mended);
+        assert_int_equal(mended, cases[i].mended != NULL);
+    }
+}
+
 static void half_a_surrogate_pair_is_mended(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text, *mended; /* NULL: it is whole */
-    } cases[] = {
+    static const struct mending cases[] = {
         {"", NULL},
         {"a", NULL},
         {"\\u00e4", NULL},
@@ -93,21 +106,14 @@ static void half_a_surrogate_pair_is_mended(void **state)
         {"\\ud8g0:x", NULL},
         {"\\ud8G0/x", NULL},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[32];
-        (void)strcpy(text, cases[i].text);
-        bool mended = rp_json_mend_surrogates(text, strlen(text));
-        assert_string_equal(text, cases[i].mended == NULL ? cases[i].text : cases[i].mended);
-        assert_int_equal(mended, cases[i].mended != NULL);
-    }
+    check(rp_json_mend_surrogates, cases, sizeof cases / sizeof *cases);
+    check(rp_json_mend, cases, sizeof cases / sizeof *cases);
 }
 
 static void a_nul_in_a_name_is_mended(void **state)
 {
-    static const struct {
-        const char *text, *mended; /* NULL: as it was */
-    } cases[] = {
-        {"", NULL},
+    (void)state;
+    static const struct mending cases[] = {
         {"{\"a\":\"\\u0000\"}", NULL},
         {"[\"\\u0000\"]", NULL},
         {"{\"a\\u0000b\" :1}", "{\"a\\ufffdb\" :1}"},
@@ -116,14 +122,7 @@ static void a_nul_in_a_name_is_mended(void **state)
         {"{\"\\\\u0000\":1}", NULL}, /* a backslash, and no escape */
         {"{\"a\\u0000", NULL},
     };
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[64];
-        (void)strcpy(text, cases[i].text);
-        bool mended = rp_json_mend_names(text, strlen(text));
-        assert_string_equal(text, cases[i].mended == NULL ? cases[i].text : cases[i].mended);
-        assert_int_equal(mended, cases[i].mended != NULL);
-    }
+    check(rp_json_mend, cases, sizeof cases / sizeof *cases);
 }
 
 int main(void)
