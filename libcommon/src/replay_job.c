@@ -24,16 +24,13 @@ static int change(struct rp_db *db, const struct rp_replay_job *job, const char 
 {
     char epoch[RP_UNIT_TEXT];
     const char *values[6] = {job->id, rp_format_int(job->epoch, epoch)};
-    PGresult *result;
+    PGresult *result = NULL; /* which libpq takes for one without rows */
     for (int i = 0; i < n; i++)
         values[2 + i] = more[i];
-    bool ours = rp_db_query(db, sql, 2 + n, values, &result, err) == 0;
-    if (!ours && !was_taken_back(db))
+    if (rp_db_query(db, sql, 2 + n, values, &result, err) != 0 && !was_taken_back(db))
         return -1;
-    if (ours) {
-        ours = PQntuples(result) > 0 && strcmp(PQgetvalue(result, 0, 0), "0") != 0;
-        PQclear(result);
-    }
+    bool ours = PQntuples(result) > 0 && strcmp(PQgetvalue(result, 0, 0), "0") != 0;
+    PQclear(result);
     return ours ? 0 : rp_fail(err, RP_E_FENCED, RP_FATAL, "the replay %s was taken over", job->id);
 }
 

@@ -134,22 +134,26 @@ static void count_reload(struct rp_service *s, const char *result)
     rp_series_add(rp_family_series(s->reloads, &value), 1);
 }
 
+/* The file's policies were checked against its topics, and are to be used beside ours. */
+static int load_again(const struct rp_service *s, struct rp_config **out, struct rp_error *err)
+{
+    if (rp_config_load(s->config_file, log_fault, NULL, out, err) != 0)
+        return -1;
+    if (strcmp((*out)->topics.prefix, s->config->topics.prefix) == 0)
+        return 0;
+    rp_config_free(*out);
+    return rp_fail(err, RP_E_CONFIG, RP_FATAL,
+                   "topics.prefix is another one, which takes a restart");
+}
+
 /* Hands each worker the file's policies; one that was not yet taken is replaced. */
 static void reload(struct rp_service *s)
 {
     struct rp_config *fresh;
     struct rp_error err;
-    if (rp_config_load(s->config_file, log_fault, NULL, &fresh, &err) != 0) {
+    if (load_again(s, &fresh, &err) != 0) {
         rp_log(RP_LOG_ERROR, "reload-refused", rp_f_str("error", err.text));
         count_reload(s, "refused");
-        return;
-    }
-    /* The policies were checked against the file's topics, and are to be used beside ours. */
-    if (strcmp(fresh->topics.prefix, s->config->topics.prefix) != 0) {
-        rp_log(RP_LOG_ERROR, "reload-refused",
-               rp_f_str("error", "topics.prefix is another one, which takes a restart"));
-        count_reload(s, "refused");
-        rp_config_free(fresh);
         return;
     }
     for (int i = 0; i < s->n_threads; i++) {

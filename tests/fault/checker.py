@@ -73,8 +73,8 @@ class History:
     # Places of records in tiers that no committed offset says are settled.
     unsettled: list = dataclasses.field(default_factory=list)
     # How many dead letters the archive says there are, and how many of them came back: by hour, type, reason, category,
-    # fingerprint and status. None: nobody asked.
-    counts: dict | None = None
+    # fingerprint and status.
+    counts: dict = dataclasses.field(default_factory=dict)
     # Partitions of dead-letter whose offset in the archive ever went back.
     went_back: list = dataclasses.field(default_factory=list)
     # Whether what is sent may be sent twice (guarantee: at-least-once).
@@ -372,8 +372,6 @@ class Judge:
 
     def counts(self):
         """The archive counts what is there, no more and no less."""
-        if self.history.counts is None:
-            return
         counts = collections.defaultdict(lambda: [0, 0])
         for row in self.history.rows:
             hour = row["dead_at"].astimezone(datetime.timezone.utc).replace(minute=0, second=0, microsecond=0)

@@ -53,6 +53,14 @@ static void write_config(const char *router)
     assert_int_equal(fclose(f), 0);
 }
 
+static void append_to_config(const char *text)
+{
+    FILE *f = fopen(config_file, "a");
+    assert_non_null(f);
+    (void)fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
 static void tell(char what)
 {
     if (write(tells[1], &what, 1) != 1)
@@ -294,10 +302,7 @@ static void a_hangup_hands_new_policies_to_the_workers(void **state)
     write_config("listen: '127.0.0.1:0'");
     pid_t pid = start_with_config(run_until_stopped);
     assert_told('r');
-    FILE *f = fopen(config_file, "a");
-    assert_non_null(f);
-    (void)fputs("  x: {target: second-target}\n", f);
-    assert_int_equal(fclose(f), 0);
+    append_to_config("  x: {target: second-target}\n");
     assert_int_equal(kill(pid, SIGHUP), 0);
     assert_told('s');
     assert_int_equal(kill(pid, SIGTERM), 0);
@@ -312,10 +317,7 @@ static void a_hangup_with_another_prefix_keeps_the_old_policies(void **state)
     write_config("listen: '127.0.0.1:0'");
     pid_t pid = start_with_config(run_until_stopped);
     assert_told('r');
-    FILE *f = fopen(config_file, "a");
-    assert_non_null(f);
-    (void)fputs("  x: {target: dead-letter}\ntopics: {prefix: p.}\n", f);
-    assert_int_equal(fclose(f), 0);
+    append_to_config("  x: {target: dead-letter}\ntopics: {prefix: p.}\n");
     assert_int_equal(kill(pid, SIGHUP), 0);
     assert_int_equal(kill(pid, SIGTERM), 0);
     assert_int_equal(exit_code(pid), 0);
