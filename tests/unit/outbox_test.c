@@ -21,6 +21,8 @@ struct fixture {
     struct rp_outbox outbox;
 };
 
+static const char source[] = "source"; /* lessons know it by its address */
+
 /* The mock does not describe topics. */
 int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
 static int64_t max_bytes;
@@ -61,7 +63,7 @@ static size_t fill_with(struct fixture *f, struct rp_bytes value)
     struct rp_error err;
     for (int64_t offset = 0; !rp_outbox_full(&f->outbox); offset++) {
         struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = value};
-        if (rp_outbox_send(&f->outbox, "source", 0, offset, &record, &err) != 0)
+        if (rp_outbox_send(&f->outbox, source, 0, offset, &record, &err) != 0)
             fail_msg("%s", err.text);
     }
     return f->outbox.n;
@@ -180,7 +182,7 @@ static void be_refused(struct fixture *f, const char *topic, rd_kafka_resp_err_t
     struct rp_outgoing record = {.topic = rp_str(topic), .value = rp_str("a value")};
     max_bytes = RP_NO_LIMIT;
     rd_kafka_mock_push_request_errors(f->mock.cluster, PRODUCE, 1, code);
-    assert_int_equal(rp_outbox_send(&f->outbox, "source", 0, 1, &record, &err), 0);
+    assert_int_equal(rp_outbox_send(&f->outbox, source, 0, 1, &record, &err), 0);
     assert_int_equal(rp_publisher_commit(f->outbox.publisher, &err), RP_NOT_PUBLISHED);
     rp_outbox_failed(&f->outbox, &err);
     assert_false(f->outbox.failed);
@@ -219,15 +221,14 @@ static void what_was_sent_off_ends_before_the_next(void **state)
     add_offsets(f);
     assert_true(rp_outbox_send_off(&f->outbox));
     assert_int_equal(f->outbox.n, 0);
-    assert_int_equal(rp_outbox_send(&f->outbox, "source", 0, MOST, &record, &err), 0);
+    assert_int_equal(rp_outbox_send(&f->outbox, source, 0, MOST, &record, &err), 0);
     publish(f);
     assert_int_equal(f->outbox.n, 1);
     publish(f);
     assert_int_equal(f->outbox.n, 0);
 }
 
-static const struct rp_lesson *lesson_of(const struct fixture *f, const char *source,
-                                         int64_t offset)
+static const struct rp_lesson *lesson_of(const struct fixture *f, int64_t offset)
 {
     const struct rp_lesson *lesson = rp_lessons_find(&f->outbox.lessons, source, 0, offset);
     assert_non_null(lesson);
@@ -237,7 +238,6 @@ static const struct rp_lesson *lesson_of(const struct fixture *f, const char *so
 /* Of a batch that the brokers refuse as a whole, any record may be to blame. */
 static void one_that_goes_alone_teaches_nothing_of_the_batch_before(void **state)
 {
-    static const char source[] = "source";
     struct fixture *f = *state;
     struct rp_error err;
     struct rp_outgoing record = {.topic = rp_str(TOPIC), .value = rp_str("a value")};
@@ -258,7 +258,25 @@ static void one_that_goes_alone_teaches_nothing_of_the_batch_before(void **state
     assert_int_equal(rp_publisher_commit(f->outbox.publisher, &err), RP_NOT_PUBLISHED);
     rp_outbox_failed(&f->outbox, &err);
     for (int64_t offset = 0; offset < 2; offset++)
-        assert_false(lesson_of(f, source, offset)->refused);
+        assert_false(lesson_of(f, offset)->refused);
+}
+
+/* Alone, first at its target and then as a dead letter. */
+static void what_is_refused_is_the_record_or_its_dead_letter(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    const char *own = f->config->topics.dead_letter;
+    assert_int_equal(rd_kafka_mock_topic_create(f->mock.cluster, own, 1, 1), 0);
+    assert_int_equal(rp_lessons_add(&f->outbox.lessons, source, 0, 1, false, false,
+                                    RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, &err),
+                     1);
+    be_refused(f, own, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    assert_false(lesson_of(f, 1)->refused);
+    assert_int_equal(lesson_of(f, 1)->letters_refused, 1);
+    be_refused(f, TOPIC, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    assert_true(lesson_of(f, 1)->refused);
+    assert_int_equal(lesson_of(f, 1)->letters_refused, 1);
 }
 
 int main(void)
@@ -277,6 +295,7 @@ int main(void)
         T(what_was_sent_off_ends_before_the_next),
         T(one_that_goes_alone_teaches_nothing_of_the_batch_before),
         T(a_refusal_by_our_own_topic_is_waited_out),
+        T(what_is_refused_is_the_record_or_its_dead_letter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
