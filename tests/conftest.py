@@ -71,7 +71,8 @@ def rng():
 
 @pytest.fixture(scope="module")
 def new_pipeline(request, kafka, postgres):
-    """Makes pipelines that live as long as the module. What one wrote stays where a test failed."""
+    """Makes pipelines that live as long as the module or, made in a test, the test. What one wrote stays where a
+    test failed."""
     mine = request.config.stash[pipelines]
     first, failed_before = len(mine), request.session.testsfailed
 
@@ -86,6 +87,16 @@ def new_pipeline(request, kafka, postgres):
     if request.session.testsfailed == failed_before:
         for pipeline in mine[first:]:
             pipeline.forget()
+
+
+@pytest.fixture(autouse=True)
+def pipelines_end(request):
+    """Those that a test made for itself: a module's together would want more than PostgreSQL's connections."""
+    mine = request.config.stash[pipelines]
+    first = len(mine)
+    yield
+    faults = [fault for pipeline in mine[first:] for fault in pipeline.close()]
+    assert not faults, faults
 
 
 @pytest.hookimpl(wrapper=True)

@@ -317,8 +317,8 @@ class Pipeline:
     def close(self):
         """Ends all; returns what was not as it should be at the end."""
         faults = []
-        for reader in self.readers:
-            reader.close()
+        while self.readers:
+            self.readers.pop().close()
         self.producer = None
         running = [s for s in self.services if s.running()]
         for service in running:
