@@ -445,6 +445,15 @@ static int look_for_stalls(struct worker *w, struct rp_error *err)
     return rp_stall_look(&w->stall, rp_consumer_handle(w->consumer), read, err);
 }
 
+/* While nothing comes, nothing else tells that the database is away. */
+static void look_for_database(struct worker *w)
+{
+    int64_t now_ms;
+    struct rp_error err;
+    if (w->connected && store_now_ms(w->filling->store, &now_ms, &err) != 0)
+        database_failed(w, &err);
+}
+
 static int poll_once(struct worker *w, struct rp_error *err)
 {
     rd_kafka_message_t *message = rp_consumer_poll(w->consumer, poll_timeout(w));
@@ -454,8 +463,10 @@ static int poll_once(struct worker *w, struct rp_error *err)
             rd_kafka_message_destroy(message);
         return -1;
     }
-    if (message == NULL)
+    if (message == NULL) {
+        look_for_database(w);
         return look_for_stalls(w, err);
+    }
     return message->err != RD_KAFKA_RESP_ERR_NO_ERROR ? take_error(w, message, err)
                                                       : take_row(w, message, err);
 }

@@ -343,6 +343,17 @@ def test_while_postgres_is_away_it_waits_and_says_so(archive, postgres):
     assert service.metric("reprise_archiver_database_up") == 1
 
 
+def test_an_idle_one_says_so_too(archive, postgres):
+    (service,) = archive.pipeline.start("archiver")
+    postgres.stop()
+    try:
+        wait_for(lambda: service.get("/readyz")[0] == 503, "readyz to say no")
+        assert service.metric("reprise_archiver_database_up") == 0
+    finally:
+        postgres.start()
+    service.wait_ready()
+
+
 def test_it_stops_also_while_postgres_is_away(archive, postgres):
     (service,) = archive.pipeline.start("archiver")
     postgres.stop()
