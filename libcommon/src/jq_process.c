@@ -5,8 +5,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -18,6 +21,8 @@
 
 /* The one descriptor that the process has beside the standard ones. */
 #define CHILD_FD 3
+
+#define PROCESS_NAME "reprise-jq"
 
 /* One that stands still takes no processor time, so that limit never ends it. */
 #define ANSWER_S 30
@@ -81,25 +86,11 @@ static void limit_memory(void)
         (void)fclose(in);
 }
 
-static void shut_off(int fd)
+static void shut_off(void)
 {
     static char *no_environment[] = {NULL};
-    static const int own_signals[] = {SIGTERM, SIGPROF, SIGPIPE, SIGABRT, SIGSEGV};
-    sigset_t none;
     environ = no_environment;
-    for (size_t i = 0; i < sizeof own_signals / sizeof *own_signals; i++)
-        (void)signal(own_signals[i], SIG_DFL);
-    /* A Ctrl-C is for the parent, which may want to finish what it sent. */
-    (void)signal(SIGINT, SIG_IGN);
-    (void)signal(SIGQUIT, SIG_IGN);
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
     limit_memory();
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int i = 0; i < CHILD_FD && null >= 0; i++)
-        (void)dup2(null, i);
-    if (dup2(fd, CHILD_FD) < 0 || close_range(CHILD_FD + 1, ~0U, 0) != 0)
-        _exit(1);
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0}) != 0)
         _exit(1);
@@ -124,18 +115,27 @@ static void answer(const struct rp_error *err, struct rp_bytes result)
         _exit(0);
 }
 
+/* False: there is no more. */
+static bool receive_question(struct rp_buf *out)
+{
+    size_t len;
+    *out = (struct rp_buf){0};
+    if (receive_all(CHILD_FD, &len, sizeof len) != 0)
+        return false;
+    if (rp_buf_reserve(out, len + 1, NULL) != 0)
+        abort();
+    out->len = len;
+    return receive_all(CHILD_FD, out->data, len) == 0;
+}
+
 /* The buffers begin anew with each message: what a large one took would be missing to the next. */
 static void serve(struct rp_jq_program *program, int64_t cpu_ms)
 {
-    for (size_t len; receive_all(CHILD_FD, &len, sizeof len) == 0;) {
-        struct rp_buf question = {0}, result = {0};
+    for (struct rp_buf question; receive_question(&question);) {
+        struct rp_buf result = {0};
         struct rp_error err = {0};
-        if (rp_buf_reserve(&question, len, NULL) != 0)
-            abort();
-        if (receive_all(CHILD_FD, question.data, len) != 0)
-            break;
         allow(cpu_ms);
-        (void)!rp_jq_program_run(program, (struct rp_bytes){question.data, len}, &result, &err);
+        (void)!rp_jq_program_run(program, rp_buf_bytes(&question), &result, &err);
         allow(0);
         if (err.code == RP_E_NOMEM) /* of what the message may take, as where jq has none */
             abort();
@@ -145,15 +145,27 @@ static void serve(struct rp_jq_program *program, int64_t cpu_ms)
     }
 }
 
-static void child_main(int fd, const char *text, int64_t cpu_ms)
+/* A fork of a process with threads has what locks they had, and all that the parent knows. So this
+ * program is executed anew, and its main never begins. */
+__attribute__((constructor)) static void process_main(int argc, char **argv)
 {
+    if (argc != 2 || strcmp(argv[0], PROCESS_NAME) != 0)
+        return;
+    const int64_t cpu_ms = strtoll(argv[1], NULL, 10);
     struct rp_jq_program *program;
     struct rp_error err = {0};
-    shut_off(fd);
+    struct rp_buf text;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)prctl(PR_SET_NAME, PROCESS_NAME);
+    shut_off();
+    if (!receive_question(&text))
+        _exit(1);
+    text.data[text.len] = '\0';
     allow(cpu_ms);
-    int rc = rp_jq_program_new(text, &program, &err);
+    int rc = rp_jq_program_new((const char *)text.data, &program, &err);
     allow(0);
     answer(&err, rp_str(""));
+    rp_buf_clear(&text);
     if (rc == 0)
         serve(program, cpu_ms);
     _exit(0);
@@ -222,31 +234,73 @@ static int receive(struct rp_jq_process *p, struct rp_bytes *out, struct rp_erro
                          (const char *)p->answer.data);
 }
 
+static int ask(struct rp_jq_process *p, struct rp_bytes question, struct rp_bytes *out,
+               struct rp_error *err)
+{
+    if (send_all(p->fd, &question.len, sizeof question.len) != 0 ||
+        send_all(p->fd, question.data, question.len) != 0)
+        return no_answer(p, err);
+    return receive(p, out, err);
+}
+
+/* A Ctrl-C is for the parent, which may want to finish what it sent. */
+static void block_interrupts(posix_spawnattr_t *attributes)
+{
+    sigset_t own, blocked;
+    (void)sigemptyset(&own);
+    (void)sigaddset(&own, SIGTERM);
+    (void)sigaddset(&own, SIGPROF);
+    (void)sigaddset(&own, SIGPIPE);
+    (void)sigemptyset(&blocked);
+    (void)sigaddset(&blocked, SIGINT);
+    (void)sigaddset(&blocked, SIGQUIT);
+    (void)posix_spawnattr_setsigdefault(attributes, &own);
+    (void)posix_spawnattr_setsigmask(attributes, &blocked);
+    (void)posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+}
+
+/* Returns an errno. */
+static int spawn(int fd, int64_t cpu_ms, pid_t *out)
+{
+    char limit[32];
+    char *const argv[] = {PROCESS_NAME, limit, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    (void)snprintf(limit, sizeof limit, "%" PRId64, cpu_ms);
+    (void)posix_spawnattr_init(&attributes);
+    block_interrupts(&attributes);
+    int rc = posix_spawn_file_actions_init(&files);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(&files, fd, CHILD_FD);
+    for (int i = 0; i < CHILD_FD && rc == 0; i++)
+        rc = posix_spawn_file_actions_addopen(&files, i, "/dev/null", O_RDWR, 0);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_addclosefrom_np(&files, CHILD_FD + 1);
+    if (rc == 0)
+        rc = posix_spawn(out, "/proc/self/exe", &files, &attributes, argv, environ);
+    (void)posix_spawn_file_actions_destroy(&files);
+    (void)posix_spawnattr_destroy(&attributes);
+    return rc;
+}
+
 static int start(struct rp_jq_process *p, struct rp_error *err)
 {
     struct rp_bytes nothing;
     int fds[2];
     const struct timeval patience = {.tv_sec = ANSWER_S};
-    const pid_t parent = getpid();
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
         return rp_fail(err, RP_E_IO, RP_RETRIABLE, "no socket for jq: %s", strerror(errno));
-    p->pid = fork();
-    if (p->pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() == parent)
-            child_main(fds[1], p->program, p->cpu_ms);
-        _exit(0);
-    }
+    int rc = spawn(fds[1], p->cpu_ms, &p->pid);
     (void)close(fds[1]);
-    if (p->pid < 0) {
+    if (rc != 0) {
         p->pid = 0;
         (void)close(fds[0]);
-        return rp_fail(err, RP_E_IO, RP_RETRIABLE, "no process for jq: %s", strerror(errno));
+        return rp_fail(err, RP_E_IO, RP_RETRIABLE, "no process for jq: %s", strerror(rc));
     }
     p->fd = fds[0];
     (void)setsockopt(p->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     (void)setsockopt(p->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    return receive(p, &nothing, err);
+    return ask(p, rp_str(p->program), &nothing, err);
 }
 
 int rp_jq_process_new(const char *program, int64_t cpu_ms, struct rp_jq_process **out,
@@ -283,8 +337,5 @@ int rp_jq_process_run(struct rp_jq_process *p, struct rp_bytes json, struct rp_b
 {
     if (p->pid == 0 && start(p, err) != 0)
         return -1;
-    if (send_all(p->fd, &json.len, sizeof json.len) != 0 ||
-        send_all(p->fd, json.data, json.len) != 0)
-        return no_answer(p, err);
-    return receive(p, out, err);
+    return ask(p, json, out, err);
 }

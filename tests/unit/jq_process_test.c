@@ -50,7 +50,24 @@ static pid_t only_child(void)
     return pid;
 }
 
-/* A process may be frozen, or be stuck in what the fork left it. */
+/* What other threads have locked, or know, is not in it. */
+static void it_is_no_copy_of_ours(void **state)
+{
+    struct rp_jq_process *p;
+    struct rp_error err;
+    char path[64], name[32] = "";
+    (void)state;
+    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
+    (void)snprintf(path, sizeof path, "/proc/%d/cmdline", (int)only_child());
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    assert_non_null(fgets(name, sizeof name, in));
+    (void)fclose(in);
+    assert_string_equal(name, "reprise-jq");
+    rp_jq_process_free(p);
+}
+
+/* A process may be frozen. */
 static void one_that_stands_still_is_replaced(void **state)
 {
     struct rp_jq_process *p;
@@ -135,6 +152,7 @@ static void a_large_result_takes_no_memory_from_later_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_no_copy_of_ours),
         cmocka_unit_test(one_that_stands_still_is_replaced),
         cmocka_unit_test(one_that_stands_still_is_replaced_before_it_has_read_all),
         cmocka_unit_test(a_result_too_large_to_be_written_costs_one_message),
