@@ -248,6 +248,8 @@ static int read_embedded(struct reading *r, const json_t *value, struct rp_bytes
                          const struct rp_shape_field *field, uint8_t *base)
 {
     struct rp_bytes inner = text.data == NULL ? RP_NULL_BYTES : rp_json_member(text, field->name);
+    if (text.data != NULL && inner.data == NULL)
+        return refuse(r, "write the name %s without escapes", field->name);
     if (field->nullable)
         *(bool *)(base + field->count_at) = true;
     return read_record(r, value, inner, field->of, base + field->at);
@@ -327,6 +329,8 @@ int rp_record_from_json(const struct rp_shape *shape, struct rp_bytes value, str
     struct reading r = {.arena = arena, .err = err};
     json_error_t why;
     bool no_memory = false;
+    if (rp_json_check_tree(value, err) != 0)
+        return rp_fail_in(err, "JSON");
     json_t *root = load(value, &why);
     if (root == NULL)
         root = load_mended(value, arena, &why, &no_memory);

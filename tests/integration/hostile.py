@@ -169,6 +169,7 @@ FAILED_TASKS = [
     Case("a category of 50 MiB, compressed to a few KiB, and no target", "NO_TARGET", event(target=None, error={"class": "E", "message": "", "category": 50 * MIB * "x", "causes": []}, options={"codec": "zstd"})),
     Case("a category of 6 MB that is no UTF-8, and no target", "NO_TARGET", event(invalid_category(6_000_000), target=None)),
     Case("150 MiB of zeros (gzip): more than a request can carry", "UNDECODABLE, with the first KiB", bomb("gzip", 150 * MIB)),
+    Case("JSON of 15 million empty objects (gzip), which would take 3 GiB to read", "UNDECODABLE, with the first KiB where `dead-letter` cannot take more", raw(b'{"x": [' + 15_000_000 * b"{}," + b"0]}", codec="gzip")),
     Case("300 MiB of zeros (zstd): more than `receive.message.max.bytes`", "UNDECODABLE, without the bytes", bomb("zstd", 300 * MIB)),
 ]  # fmt: skip
 REGISTRY_AWAY = Case("a schema id, while the registry is away", "UNDECODABLE after `schema_registry.patience`; until then its partition waits, and no other", event(lambda t: contract.confluent(t, 1000)))  # fmt: skip

@@ -252,6 +252,27 @@ static void a_json_too_deep_is_refused(void **state)
     free(deep);
 }
 
+/* Braces of a few hundred KiB compressed would take gigabytes. */
+static void a_json_of_too_many_values_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    const size_t n = 2 * 1024 * 1024;
+    char *many = malloc(3 * n + 300);
+    assert_non_null(many);
+    char *end = stpcpy(many, TIMED(", \"payload_text\": \"")) - 1;
+    for (size_t i = 0; i < n; i++)
+        end = stpcpy(end, "{},");
+    (void)stpcpy(end, "\"}");
+    assert_int_equal(read_task(f, rp_str(many)).payload.len, 3 * n);
+    rp_arena_reset(&f->arena);
+    end = stpcpy(many, "{\"x\": [");
+    for (size_t i = 0; i < n; i++)
+        end = stpcpy(end, "{},");
+    (void)stpcpy(end, "0]}");
+    assert_refused(f, many, "so many values that to read it takes more than 512 MiB");
+    free(many);
+}
+
 static void every_truncation_is_refused_and_no_flipped_byte_crashes(void **state)
 {
     struct fixture *f = *state;
@@ -307,6 +328,10 @@ static void a_dead_letter_is_read(void **state)
                                                  &letter, &f->err),
                      -1);
     assert_says(&f->err, "reason: expected a reason, found a number");
+    assert_int_equal(rp_codec_decode_dead_letter(f->codec, rp_str("{\"t\\u0061sk\": {}}"),
+                                                 &f->arena, &letter, &f->err),
+                     -1);
+    assert_says(&f->err, "task: write the name task without escapes");
 }
 
 #define JSON_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -328,6 +353,7 @@ int main(void)
         JSON_TEST(what_does_not_fit_says_the_field),
         JSON_TEST(more_items_than_an_event_may_have_are_refused),
         JSON_TEST(a_json_too_deep_is_refused),
+        JSON_TEST(a_json_of_too_many_values_is_refused),
         JSON_TEST(every_truncation_is_refused_and_no_flipped_byte_crashes),
         JSON_TEST(a_dead_letter_is_read),
     };
