@@ -312,17 +312,18 @@ static void tell_guard(struct route_context *c, const struct route_record *r,
         guard_runs_no_more(c->guard);
 }
 
-void route_recall(struct route_context *c, const struct route_record *r)
+int route_recall(struct route_context *c, const struct route_record *r, struct rp_error *err)
 {
     struct event event = {0};
-    struct rp_error err;
     rp_arena_reset(&c->arena);
-    if (rp_codec_decode_task(c->codec, r->value, &c->arena, &event.task, &err) != 0 ||
-        rp_failed_task_check(&event.task, &err) != 0)
-        return; /* the guard never saw it */
+    if (rp_codec_decode_task(c->codec, r->value, &c->arena, &event.task, err) != 0)
+        return err->cls == RP_POISON ? 0 : -1; /* 0: the guard never saw it */
+    if (rp_failed_task_check(&event.task, err) != 0)
+        return 0;
     read_life(c, r, &event);
     struct guard_event e = guard_event_of(r, &event);
     guard_recall(c->guard, &e);
+    return 0;
 }
 
 int route_record(struct route_context *c, const struct route_record *r, struct route *out,

@@ -57,8 +57,10 @@ struct route {
 RP_NODISCARD int route_record(struct route_context *c, const struct route_record *r,
                               struct route *out, struct rp_error *err);
 
-/* Lets the guard, which must be there, learn of a record that was routed before, by whomever. */
-void route_recall(struct route_context *c, const struct route_record *r);
+/* Lets the guard, which must be there, learn of a record that was routed before, by whomever. Fails
+ * RETRIABLE, as above. */
+RP_NODISCARD int route_recall(struct route_context *c, const struct route_record *r,
+                              struct rp_error *err);
 
 /* The dead letter of a record that will not become readable in time. */
 RP_NODISCARD int route_undecodable(struct route_context *c, const struct route_record *r,

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "batch.h"
 #include "clock.h"
@@ -25,6 +26,11 @@
  * where a router has fallen behind, and it would have more transactions to do, not fewer. */
 #define CATCH_UP_MS 50
 
+/* What is recalled is read once, so it is worth a wait for a registry that is slow to begin: so
+ * long in all, from one assignment to the next. */
+#define RECALL_WAITS_MS 3000
+#define RECALL_NAP_MS   20
+
 #define LOOK_EVERY 32 /* records between two looks whether what was sent off is acknowledged */
 
 struct router {
@@ -39,6 +45,7 @@ struct router {
     struct batch batch, sent_off;
     struct rp_arena headers;                        /* of the message at hand */
     const rd_kafka_topic_partition_list_t *leaving; /* being revoked; NULL: none */
+    int recall_waits_ms;                            /* what is left of RECALL_WAITS_MS */
     bool joined;                                    /* the group has given us partitions, or none */
     struct rp_stall stall;
 };
@@ -313,8 +320,12 @@ static void recall(struct router *r, const rd_kafka_message_t *m)
     struct route_record record = record_of(r, m, NULL);
     rp_stall_heard(&r->stall, r->config->topics.failed_tasks, m->partition);
     rp_arena_reset(&r->headers);
-    if (rp_kafka_headers(m, &r->headers, &record.headers, &record.n_headers, &err) == 0)
-        route_recall(&r->route, &record);
+    if (rp_kafka_headers(m, &r->headers, &record.headers, &record.n_headers, &err) != 0)
+        return;
+    while (route_recall(&r->route, &record, &err) != 0 && r->recall_waits_ms > 0) {
+        r->recall_waits_ms -= RECALL_NAP_MS;
+        (void)nanosleep(&(struct timespec){.tv_nsec = RECALL_NAP_MS * 1000000L}, NULL);
+    }
 }
 
 /* A batch that librdkafka cannot unpack (it is no archive, or unpacks to more than
@@ -393,6 +404,7 @@ static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
     struct rp_error err;
     must(r, intake_add(&r->intake, parts, r->route.guard != NULL, &err), &err);
     heard(r, parts);
+    r->recall_waits_ms = RECALL_WAITS_MS;
     r->joined = true;
     RP_CRASH_POINT(assigned);
     r->outbox.backoff_ms = 0;

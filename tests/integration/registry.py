@@ -4,6 +4,7 @@
 import http.server
 import json
 import threading
+import time
 
 import contract
 
@@ -15,6 +16,7 @@ class Registry(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answer)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.away = False
+        self.delay_s = 0
         self.answers, self.asked = threading.Event(), threading.Event()
         self.answers.set()
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -33,6 +35,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.asked.set()
         self.server.answers.wait(120)
+        time.sleep(self.server.delay_s)
         known = self.path.split("?")[0] in [f"/schemas/ids/{number}" for number in IDS]
         body = {"error_code": 40403, "message": "Schema not found"}
         if known:

@@ -199,6 +199,27 @@ def commit(pipeline, partition, offset):
     member.close()
 
 
+def test_so_does_one_whose_schema_comes_late(new_pipeline, registry):
+    """As the first answer of a registry does."""
+    pipeline = new_pipeline("late-schema", policies=POLICIES, schema_registry={"url": registry.url})
+    handler = pipeline.reader(pipeline.create_target("handler"))
+    (router,) = pipeline.start("router")
+    task = new_task(pipeline)
+    event = contract.confluent(task, 7)
+    pipeline.send(event, b"key")
+    handler.wait(1)
+    assert router.stop() == 0
+    registry.delay_s = 0.6
+    try:
+        router.start().wait_ready()
+        pipeline.send(event, b"key")
+        wait_for(lambda: repeats(router) == 1, "the repeat to be counted")
+    finally:
+        registry.delay_s = 0
+    handler.poll(1)
+    assert len(handler.records) == 1
+
+
 def test_a_log_that_ends_before_the_committed_offset_is_routed(new_pipeline):
     """As after an election that lost records. With nothing to recall, that shows at once."""
     pipeline = new_pipeline("cut", partitions=1, policies=POLICIES, router={"loop_guard": 0})
