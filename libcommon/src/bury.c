@@ -6,6 +6,8 @@
 #include "lessons.h"
 
 #define SHRUNK_MAX 1024u /* bytes of a text that is kept */
+/* Of the buffer: a single huge record must not pin its size for ever. */
+#define KEEP_MOST (8u << 20)
 
 static void cut(struct rp_bytes *text)
 {
@@ -46,6 +48,8 @@ static int make(const struct rp_config *config, const struct rp_dead_letter *let
                 struct rp_bytes key, struct rp_buf *buf, struct rp_outgoing *out,
                 struct rp_error *err)
 {
+    if (buf->cap > KEEP_MOST)
+        rp_buf_clear(buf);
     buf->len = 0;
     if (rp_dead_letter_encode(letter, buf, err) != 0)
         return -1;
