@@ -79,6 +79,8 @@ static CURLcode set_options(struct rp_fetcher *f, const struct rp_fetcher_option
     keep(&rc, curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, look_up));
     keep(&rc, curl_easy_setopt(c, CURLOPT_XFERINFODATA, f));
     keep(&rc, curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L));
+    /* Whoever frees it does not wait for a name server. */
+    keep(&rc, curl_easy_setopt(c, CURLOPT_QUICK_EXIT, 1L));
     keep(&rc, curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms));
     keep(&rc, curl_easy_setopt(c, CURLOPT_HTTPHEADER, f->headers));
     keep(&rc, curl_easy_setopt(c, CURLOPT_USERAGENT, "reprise"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,8 +191,11 @@ int rp_schema_parse(struct rp_bytes json, struct rp_schema *out, struct rp_error
         return rp_fail(err, RP_E_SCHEMA, RP_POISON, "the schema is empty");
     if (check_depth(json, err) != 0)
         return -1;
-    if (avro_schema_from_json_length(json.data, json.len, &out->root) != 0) {
+    int rc = avro_schema_from_json_length(json.data, json.len, &out->root);
+    if (rc != 0) {
         out->root = NULL;
+        if (rc == ENOMEM)
+            return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a schema");
         return rp_fail(err, RP_E_SCHEMA, RP_POISON, "no Avro schema: %s", avro_strerror());
     }
     if (walk(out, out->root, err) != 0 || check_finite(out, err) != 0) {
