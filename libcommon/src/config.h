@@ -44,7 +44,7 @@ struct rp_config {
         char *prefix;
         char *failed_tasks, *dead_letter; /* full names, made from the prefix */
         int partitions;                   /* of topics that `topics apply` creates */
-        int replication_factor;           /* -1: as many as there are brokers, at most 3 */
+        int replication_factor;           /* -1: as many as the cluster has brokers, at most 3 */
         int64_t max_message_bytes;        /* of failed-tasks; the other topics' follow from it */
     } topics;
 

@@ -69,7 +69,7 @@ static const struct rp_param topics[] = {
      .max = 10000, .def = "8", .about = "Of each topic that `reprise topics apply` creates."},
     {.key = "replication_factor", .type = RP_P_INT, RP_FIELD(rp_config, topics.replication_factor),
      .min = -1, .max = 100, .def = "-1",
-     .about = "Of the same; -1: as many as there are brokers, at most 3."},
+     .about = "Of the same; -1: as many as the cluster has brokers, at most 3."},
     {.key = "max_message_bytes", .type = RP_P_SIZE, RP_FIELD(rp_config, topics.max_message_bytes),
      .min = 4 * KIB, .max = 95 * MIB, .def = "1MiB", /* producers send 100 MB, see kafka.c */
      .about = "The largest record of failed-tasks; the other topics' limits follow from it."},

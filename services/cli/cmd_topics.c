@@ -19,6 +19,7 @@
 struct session {
     struct rp_config *config;
     struct topic_admin *admin;
+    int brokers; /* that the cluster has, those that are away among them */
     struct topic_plan plans[TOPIC_MAX_PLANS];
     size_t n_plans;
     int64_t largest; /* max.message.bytes of failed-tasks, as it is or will be */
@@ -40,6 +41,26 @@ static int read_largest(struct session *s, int64_t *out, struct rp_error *err)
     return 0;
 }
 
+/* Kafka names only brokers that are up, and for one that is away no topic may get fewer replicas.
+ * What has no replicas yet is known from the settings, which not everybody may read. */
+static int cluster_size(struct session *s)
+{
+    int away[TOPIC_MAX_AWAY], up = topic_admin_brokers(s->admin);
+    int size = up + topic_admin_away(s->admin, away);
+    struct topic_state broker;
+    struct rp_error err;
+    if (s->config->topics.replication_factor > 0 || size >= TOPIC_REPLICAS || up == 0)
+        return size;
+    if (topic_admin_read_broker(s->admin, topic_admin_broker_id(s->admin, 0), &broker, &err) != 0) {
+        cli_error("%s: the cluster is taken for one of %d broker%s", err.text, size,
+                  size == 1 ? "" : "s");
+        return size;
+    }
+    size = topic_cluster_size(size, &broker);
+    topic_state_clear(&broker);
+    return size;
+}
+
 /* Connects and plans; returns an exit code. */
 static int session_open(struct session *s, const struct cli_args *args)
 {
@@ -53,7 +74,8 @@ static int session_open(struct session *s, const struct cli_args *args)
         cli_error("%s", err.text);
         return CLI_FAILED;
     }
-    s->n_plans = topic_plans(s->config, topic_admin_brokers(s->admin), s->largest, s->plans);
+    s->brokers = cluster_size(s);
+    s->n_plans = topic_plans(s->config, s->brokers, s->largest, s->plans);
     if (s->largest < s->config->topics.max_message_bytes)
         s->largest = s->config->topics.max_message_bytes;
     return CLI_OK;
@@ -72,6 +94,22 @@ static void print_fault(void *opaque, const struct topic_fault *f)
     (void)printf("%s: %s is %s, needed %s%s: %s\n", f->where, f->setting, f->value, rules[f->rule],
                  f->need, f->why);
     s->faults++;
+}
+
+/* Why the cluster may have refused a topic. */
+static void tell_away(const struct session *s)
+{
+    int away[TOPIC_MAX_AWAY], n = topic_admin_away(s->admin, away);
+    int up = topic_admin_brokers(s->admin);
+    char who[TOPIC_MAX_AWAY * 24] = "";
+    if (s->config->topics.replication_factor > 0 || s->plans[0].replicas <= up)
+        return;
+    for (int i = 0, len = 0; i < n; i++)
+        len += snprintf(who + len, sizeof who - (size_t)len, "%s%d",
+                        i == 0 ? ", without " : " and ", away[i]);
+    cli_error("by its topics and settings the cluster has %d brokers, and %d %s up%s: start the "
+              "rest, or set topics.replication_factor to how many replicas are enough",
+              s->brokers, up, up == 1 ? "is" : "are", who);
 }
 
 /* Creates what is missing; returns how many it could not create. */
@@ -177,8 +215,10 @@ static int apply(struct session *s, bool alter)
 {
     struct rp_error err;
     size_t created = 0, failed = create_missing(s, &created);
-    if (failed > 0)
+    if (failed > 0) {
+        tell_away(s);
         return created > 0 ? CLI_PARTLY : CLI_FAILED;
+    }
     int rc = wait_for_leaders(s, &err);
     for (size_t i = 0; rc == 0 && i < s->n_plans; i++)
         rc = check_own(s, &s->plans[i], alter, &err);
@@ -290,7 +330,7 @@ static int check_brokers(struct session *s, struct rp_error *err)
             s->faults++;
             continue;
         }
-        (void)topic_check_broker(&state, brokers, transaction_ms, session_ms, print_fault, s);
+        (void)topic_check_broker(&state, s->brokers, transaction_ms, session_ms, print_fault, s);
         if (i == 0)
             print_notes(&state);
         topic_state_clear(&state);
@@ -381,7 +421,8 @@ const struct cli_command cmd_topics_apply = {
     .about =
         "Prints what it did, and waits until the topics can be used. What is there already is\n"
         "left as it is, unless --alter is given; a setting of it that breaks a promise is\n"
-        "printed, and the exit code is 3. May be run any number of times, also at once.",
+        "printed, and the exit code is 3. May be run any number of times, also at once.\n\n"
+        "A broker that is away makes no topic smaller. topics.replication_factor does.",
     .options = apply_options,
     .run = run_apply,
 };

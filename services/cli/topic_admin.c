@@ -68,6 +68,35 @@ int topic_admin_broker_id(const struct topic_admin *a, int i)
     return a->metadata->brokers[i].id;
 }
 
+static bool is_up(const struct topic_admin *a, int id)
+{
+    for (int i = 0; i < a->metadata->broker_cnt; i++)
+        if (a->metadata->brokers[i].id == id)
+            return true;
+    return false;
+}
+
+static bool is_among(const int *ids, int n, int id)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+int topic_admin_away(const struct topic_admin *a, int ids[TOPIC_MAX_AWAY])
+{
+    int n = 0;
+    for (int t = 0; t < a->metadata->topic_cnt; t++)
+        for (int i = 0; i < a->metadata->topics[t].partition_cnt; i++) {
+            const struct rd_kafka_metadata_partition *p = &a->metadata->topics[t].partitions[i];
+            for (int k = 0; k < p->replica_cnt && n < TOPIC_MAX_AWAY; k++)
+                if (!is_up(a, p->replicas[k]) && !is_among(ids, n, p->replicas[k]))
+                    ids[n++] = p->replicas[k];
+        }
+    return n;
+}
+
 static const struct rd_kafka_metadata_topic *find(const struct topic_admin *a, const char *topic)
 {
     for (int i = 0; i < a->metadata->topic_cnt; i++)

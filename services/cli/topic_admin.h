@@ -15,9 +15,12 @@ void topic_admin_free(struct topic_admin *admin);
 
 /* Reads the metadata anew. */
 RP_NODISCARD int topic_admin_refresh(struct topic_admin *admin, struct rp_error *err);
-/* From the metadata: the brokers' ids, and whether there is such a topic. */
+/* From the metadata: the ids of the brokers that are up, and of those that are away, as far as they
+ * have replicas, and whether there is such a topic. */
 int topic_admin_brokers(const struct topic_admin *admin);
 int topic_admin_broker_id(const struct topic_admin *admin, int i);
+#define TOPIC_MAX_AWAY 8
+int topic_admin_away(const struct topic_admin *admin, int ids[TOPIC_MAX_AWAY]);
 bool topic_admin_has(const struct topic_admin *admin, const char *topic);
 /* Whether each partition has a leader. */
 bool topic_admin_is_led(const struct topic_admin *admin, const char *topic);

@@ -77,7 +77,7 @@ static struct topic_plan *begin(struct topic_plan *plan, const struct rp_config 
 {
     int wanted = config->topics.replication_factor;
     *plan = (struct topic_plan){.topic = topic, .partitions = config->topics.partitions};
-    plan->replicas = wanted > 0 ? wanted : brokers < 3 ? brokers : 3;
+    plan->replicas = wanted > 0 ? wanted : brokers < TOPIC_REPLICAS ? brokers : TOPIC_REPLICAS;
     return plan;
 }
 
@@ -123,6 +123,21 @@ static bool satisfies(const char *value, enum topic_rule rule, const char *need)
     if (rule == TOPIC_AT_LEAST)
         return is < 0 || is >= wanted;
     return is >= 0 && is <= wanted;
+}
+
+int topic_cluster_size(int known, const struct topic_state *broker)
+{
+    static const char *const factors[] = {"default.replication.factor",
+                                          "offsets.topic.replication.factor"};
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+        const char *value = topic_setting_value(broker, factors[i]);
+        int64_t factor;
+        if (value == NULL || !is_number(value, &factor))
+            continue;
+        factor = factor < TOPIC_REPLICAS ? factor : TOPIC_REPLICAS;
+        known = known < factor ? (int)factor : known;
+    }
+    return known;
 }
 
 struct report {
@@ -192,7 +207,7 @@ size_t topic_check_broker(const struct topic_state *broker, int brokers, int64_t
                           int64_t session_ms, topic_fault_fn *fault, void *opaque)
 {
     struct report r = {fault, opaque, 0};
-    int64_t replicas = brokers < 3 ? brokers : 3;
+    int64_t replicas = brokers < TOPIC_REPLICAS ? brokers : TOPIC_REPLICAS;
     check_number(
         &r, broker, "offsets.retention.minutes", TOPIC_AT_LEAST, 24 * 60,
         "after a longer stop the state of the tiers is forgotten, and tasks are sent twice");

@@ -32,9 +32,13 @@ struct topic_plan {
 /* A dead letter wraps the task, or the bytes that could not be read, in a record of its own. */
 #define TOPIC_DEAD_LETTER_ROOM (128 * 1024)
 
-/* Fills in the plans of failed-tasks, the tiers and dead-letter for a cluster of `brokers`; returns
- * how many. `largest` is the max.message.bytes of failed-tasks where it exists, else 0: a topic
- * that takes more than the configuration says makes the others need more. */
+/* As many as there are brokers, where no other number is configured. */
+#define TOPIC_REPLICAS 3
+
+/* Fills in the plans of failed-tasks, the tiers and dead-letter for a cluster of `brokers`, those
+ * that are away among them; returns how many. `largest` is the max.message.bytes of failed-tasks
+ * where it exists, else 0: a topic that takes more than the configuration says makes the others
+ * need more. */
 size_t topic_plans(const struct rp_config *config, int brokers, int64_t largest,
                    struct topic_plan plans[TOPIC_MAX_PLANS]);
 
@@ -46,6 +50,11 @@ struct topic_state {
 };
 
 const char *topic_setting_value(const struct topic_state *state, const char *name);
+
+/* How many brokers a cluster has of which `known` are known: it has at least as many as the
+ * settings of a broker put new topics on, and the offsets of groups. Of those beyond TOPIC_REPLICAS
+ * only known ones count. */
+int topic_cluster_size(int known, const struct topic_state *broker);
 
 /* A setting that breaks a promise. */
 struct topic_fault {

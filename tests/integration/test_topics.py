@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from pipeline import BUILD, wait_for
-from servers import Kafka, running
+from servers import Kafka, run_script, running
 
 OURS = ["failed-tasks", "retry-1s", "retry-10s", "retry-60s", "dead-letter"]
 
@@ -202,5 +202,25 @@ def test_on_three_brokers_each_record_is_on_two(three_brokers, tmp_path):
     for topic in OURS:
         replicas = [len(p.replicas) for p in cluster.topics()[topic].partitions.values()]
         assert replicas == [3, 3]
+        assert cluster.settings(topic)["min.insync.replicas"] == "2"
+    assert "\n0 faults\n" in cluster.reprise("check")
+
+
+def test_a_broker_that_is_away_makes_no_topic_smaller(three_brokers, tmp_path):
+    cluster = Cluster(three_brokers, tmp_path)
+    run_script(Kafka.SCRIPT, "stop", "--dir", three_brokers.folder, "--broker", 3, "--kill")
+    wait_for(lambda: len(cluster.admin.list_topics(timeout=10).brokers) == 2, "the broker's end")
+    cluster.write(topics={"replication_factor": 2})
+    cluster.reprise("apply")
+    cluster.write()
+    said = cluster.reprise("check", code=3)
+    for topic in OURS:
+        assert f"{cluster.prefix}{topic}: replication.factor is 2, needed at least 3: " in said
+
+    cluster = Cluster(three_brokers, tmp_path)
+    cluster.reprise("apply")
+    for topic in OURS:
+        replicas = [sorted(p.replicas) for p in cluster.topics()[topic].partitions.values()]
+        assert replicas == [[1, 2, 3], [1, 2, 3]]
         assert cluster.settings(topic)["min.insync.replicas"] == "2"
     assert "\n0 faults\n" in cluster.reprise("check")

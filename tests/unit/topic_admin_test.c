@@ -34,15 +34,20 @@ FAKE(rd_kafka_resp_err_t, rd_kafka_metadata,
      (rd_kafka_t * rk, int all, rd_kafka_topic_t *only, const struct rd_kafka_metadata **out,
       int timeout_ms))
 {
-    static struct rd_kafka_metadata_partition led[] = {{.leader = 1, .replica_cnt = 3},
-                                                       {.leader = 2, .replica_cnt = 2}};
-    static struct rd_kafka_metadata_partition leaderless[] = {{.leader = -1, .replica_cnt = 1}};
+    static int32_t on[] = {1, 4, 2, 5};
+    static struct rd_kafka_metadata_broker up[] = {{.id = 2}, {.id = 1}};
+    static struct rd_kafka_metadata_partition led[] = {
+        {.leader = 1, .replicas = on, .replica_cnt = 3},
+        {.leader = 2, .replicas = on + 1, .replica_cnt = 2}};
+    static struct rd_kafka_metadata_partition leaderless[] = {
+        {.leader = -1, .replicas = on + 3, .replica_cnt = 1}};
     static struct rd_kafka_metadata_topic topics[] = {
         {.topic = (char *)"led", .partition_cnt = 2, .partitions = led},
         {.topic = (char *)"leaderless", .partition_cnt = 1, .partitions = leaderless},
         {.topic = (char *)"empty", .partition_cnt = 0},
     };
-    static const struct rd_kafka_metadata all_topics = {.topics = topics, .topic_cnt = 3};
+    static const struct rd_kafka_metadata all_topics = {
+        .brokers = up, .broker_cnt = 2, .topics = topics, .topic_cnt = 3};
     (void)rk;
     (void)all;
     (void)only;
@@ -237,6 +242,16 @@ static void a_topic_is_led_when_all_of_it_is(void **state)
     assert_false(topic_admin_has(admin, "missing"));
 }
 
+static void a_broker_that_has_replicas_and_is_not_up_is_away(void **state)
+{
+    (void)state;
+    int away[TOPIC_MAX_AWAY];
+    assert_int_equal(topic_admin_brokers(admin), 2);
+    assert_int_equal(topic_admin_away(admin, away), 2);
+    assert_int_equal(away[0], 4);
+    assert_int_equal(away[1], 5);
+}
+
 static void without_metadata_there_is_no_admin(void **state)
 {
     (void)state;
@@ -275,6 +290,7 @@ int main(void)
         TEST(a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again),
         TEST(a_topic_that_somebody_else_made_is_no_failure),
         TEST(a_topic_is_led_when_all_of_it_is),
+        TEST(a_broker_that_has_replicas_and_is_not_up_is_away),
         TEST(without_metadata_there_is_no_admin),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -243,6 +243,25 @@ static void a_broker_that_refuses_our_clients_has_faults(void **state)
     assert_int_equal(topic_check_broker(&broker, 3, 15000, 1800001, remember, NULL), 1);
 }
 
+static void a_cluster_has_as_many_brokers_as_it_puts_replicas_on(void **state)
+{
+    (void)state;
+    struct rp_property settings[] = {
+        {(char[]){"default.replication.factor"}, (char[]){"1"}},
+        {(char[]){"offsets.topic.replication.factor"}, (char[]){"1"}},
+    };
+    const struct topic_state single = {.name = "broker 1", .settings = {settings, 2}};
+    const struct topic_state silent = {.name = "broker 1"};
+    assert_int_equal(topic_cluster_size(1, &single), 1);
+    assert_int_equal(topic_cluster_size(1, &silent), 1);
+    assert_int_equal(topic_cluster_size(2, &broker), 3);
+    assert_int_equal(topic_cluster_size(5, &broker), 5);
+    settings[0].value = (char[]){"2"};
+    assert_int_equal(topic_cluster_size(1, &single), 2);
+    settings[0].value = (char[]){"100000000000"};
+    assert_int_equal(topic_cluster_size(1, &single), TOPIC_REPLICAS);
+}
+
 static void a_target_must_take_what_failed_tasks_takes(void **state)
 {
     (void)state;
@@ -270,6 +289,7 @@ int main(void)
         PLAN_TEST(a_setting_that_the_broker_does_not_name_is_a_fault),
         PLAN_TEST(a_broker_with_defaults_has_no_fault),
         PLAN_TEST(a_broker_that_refuses_our_clients_has_faults),
+        PLAN_TEST(a_cluster_has_as_many_brokers_as_it_puts_replicas_on),
         PLAN_TEST(a_target_must_take_what_failed_tasks_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
