@@ -221,9 +221,12 @@ static int replay(struct edit *e)
         cli_error("somebody else has taken it meanwhile");
         return CLI_NOTHING;
     }
+    if (cli_value(e->args, "detach") == NULL) {
+        int code = replay_run_here(e->config, e->db, job);
+        e->needed_no_more = code == CLI_OK;
+        return code;
+    }
     e->needed_no_more = true;
-    if (cli_value(e->args, "detach") == NULL)
-        return replay_run_here(e->config, e->db, job);
     (void)printf("Replay %s, handed to the archiver.\nHow it goes: reprise replay show %s\n", job,
                  job);
     return CLI_OK;

@@ -158,6 +158,18 @@ def test_what_an_editor_spoils_is_kept_and_not_sent(edits, tmp_path):
     assert edits.state(id) == ("dead", 0)
 
 
+def test_what_an_editor_made_is_kept_where_it_is_refused(edits, tmp_path):
+    small = edits.pipeline.create_target("tiny", max_message_bytes=300)
+    editor = "sed -i 's/\"note\": null/\"note\": \"" + "n" * 400 + "\"/'"
+    id = edits.die(target=small, payload=b'{"id": 1, "note": null}')
+    env = dict(os.environ, EDITOR=editor, TMPDIR=str(tmp_path))
+    env.pop("VISUAL", None)
+    text = edits.edit(id, *YES, env=env, code=1)
+    (kept,) = tmp_path.glob("reprise-edit-*")
+    assert str(kept) in text and "nnnn" in kept.read_text()
+    assert edits.state(id) == ("dead", 0)
+
+
 def test_a_target_that_is_not_there_is_refused(edits):
     id = edits.die()
     text = edits.edit(id, "--jq", '.target += "-none"', *YES, code=1)
