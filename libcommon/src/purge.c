@@ -347,7 +347,11 @@ int rp_purge_export(struct rp_db *db, const struct rp_purge *p, struct rp_purge_
     struct run r = {.db = db, .p = p, .progress = out};
     *out = (struct rp_purge_progress){0};
     int failed = rp_db_script(db, RP_QUERY_ONE_BY_ONE, err);
+    rp_db_give_up_when(db, p->given_up);
     if (failed == 0)
         failed = export_by(&r, write_matching, err);
+    if (failed != 0 && rp_db_gave_up(db))
+        failed = stopped(err);
+    rp_db_give_up_when(db, NULL);
     return end(&r, failed);
 }

@@ -37,7 +37,8 @@ struct rp_purge {
      * show progress. False: no more. May be NULL. */
     bool (*go_on)(void *opaque, const struct rp_purge_progress *progress);
     void *opaque;
-    bool (*given_up)(void); /* while they are listed (db.h): then nothing is done. May be NULL */
+    /* While they are listed, or exported alone (db.h): then nothing is done. May be NULL. */
+    bool (*given_up)(void);
 };
 
 /* `*out` is what was done, also on failure. A call may take as long as the connection's timeout

@@ -27,7 +27,8 @@ static int export(struct dlq *d)
                                  .print =
                                      to_stdout && isatty(STDOUT_FILENO) ? dlq_print_json : NULL,
                                  .go_on = show_progress,
-                                 .opaque = &shown};
+                                 .opaque = &shown,
+                                 .given_up = progress_stopped};
     char count[RP_UNIT_TEXT];
     dlq_add_filter(d, &where);
     progress_begin(&shown, "exported", 0);

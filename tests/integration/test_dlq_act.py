@@ -194,13 +194,20 @@ def test_a_stopped_discard_says_what_is_left(make):
     assert f"discarded {done:,} dead letters".encode() in out
 
 
-@pytest.mark.parametrize("verb", ["discard", "purge"])
-def test_ctrl_c_while_they_are_listed_ends_it(make, verb):
+@pytest.mark.parametrize(
+    "verb, act, code, said",
+    [
+        ("discard", ("--reason", "x", "--yes"), 5, b"0 of 100; run it again for the rest"),
+        ("purge", ("--reason", "x", "--yes"), 5, b"0 of 100; run it again for the rest"),
+        ("export", (), 1, b"the export was stopped"),
+    ],
+)
+def test_ctrl_c_ends_a_statement_that_takes_long(make, verb, act, code, said):
     """The list may take minutes. Here it waits for a lock, which what is asked before does not need."""
     db = make(f"listing-{verb}", 100)
     with psycopg.connect(db.dsn) as other:
         other.execute("lock table dead_letter in access exclusive mode")
-        process = db.start(verb, "--where", "all", "--reason", "x", "--yes")
+        process = db.start(verb, "--where", "all", *act)
         waiting = (
             "select count(*) from pg_locks where not granted"
             " and database = (select oid from pg_database where datname = current_database())"
@@ -208,7 +215,7 @@ def test_ctrl_c_while_they_are_listed_ends_it(make, verb):
         wait_for(lambda: db.query(waiting) == [(1,)], "the list", 30)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=10)
-        assert process.returncode == 5 and b"0 of 100; run it again for the rest" in err, err
+        assert process.returncode == code and said in err, err
         assert db.query(waiting) == [(0,)] and process.poll() is not None
     assert db.count("status = 'dead'") == 100 and db.audited(verb) == []
     db.assert_counted()
