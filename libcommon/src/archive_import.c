@@ -156,7 +156,9 @@ static int read_batch(struct run *r, struct rp_lines *lines, bool *more, struct 
         if (!*more)
             return 0;
         r->progress->lines++;
-        if (text.len > 0 && keep(r, text, err) != 0)
+        if (text.data == NULL)
+            tell(r, r->progress->lines, "it is longer than 256 MiB");
+        else if (text.len > 0 && keep(r, text, err) != 0)
             return -1;
     }
     return 0;

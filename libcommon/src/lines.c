@@ -25,6 +25,7 @@ struct rp_lines {
     ZSTD_DCtx *zstd;
     struct rp_buf text; /* from `from` on not given out yet; up to `seen` there is no line feed */
     size_t from, seen;
+    bool too_long; /* what is passed over is the rest of such a line */
 };
 
 static int damaged(const struct rp_lines *l, const char *why, struct rp_error *err)
@@ -157,6 +158,13 @@ static void drop_given(struct rp_lines *l)
     l->from = 0;
 }
 
+static int give(struct rp_lines *l, struct rp_bytes text, struct rp_bytes *line)
+{
+    *line = l->too_long ? RP_NULL_BYTES : text;
+    l->too_long = false;
+    return 0;
+}
+
 int rp_lines_next(struct rp_lines *l, struct rp_bytes *line, bool *more, struct rp_error *err)
 {
     for (;;) {
@@ -164,24 +172,24 @@ int rp_lines_next(struct rp_lines *l, struct rp_bytes *line, bool *more, struct 
         if (l->text.len > l->seen)
             feed = memchr(l->text.data + l->seen, '\n', l->text.len - l->seen);
         if (feed != NULL) {
-            *line = (struct rp_bytes){begin_at, (size_t)(feed - begin_at)};
             *more = true;
             l->from = l->seen = (size_t)(feed + 1 - l->text.data);
-            return 0;
+            return give(l, (struct rp_bytes){begin_at, (size_t)(feed - begin_at)}, line);
         }
         l->seen = l->text.len;
         drop_given(l);
-        if (l->text.len > RP_LINES_MAX)
-            return damaged(l, "a line is too long", err);
+        if (l->too_long || l->text.len > RP_LINES_MAX) {
+            l->too_long = true;
+            l->text.len = l->seen = 0;
+        }
         size_t taken;
         if (take(l, &taken, err) != 0)
             return -1;
         if (taken > 0)
             continue;
-        *line = rp_buf_bytes(&l->text);
-        *more = l->text.len > 0;
+        *more = l->too_long || l->text.len > 0;
         l->from = l->seen = l->text.len;
-        return 0;
+        return give(l, rp_buf_bytes(&l->text), line);
     }
 }
 

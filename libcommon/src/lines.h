@@ -8,7 +8,7 @@
  * which. It holds one line at a time. */
 struct rp_lines;
 
-/* No line may be longer. */
+/* A line that is longer comes as null, and takes no memory of its own. */
 #define RP_LINES_MAX ((size_t)256 << 20)
 
 /* "-" is stdin. */
