@@ -19,6 +19,7 @@ struct run {
     const struct rp_import *p;
     struct rp_import_progress *progress;
     int64_t audit;
+    int64_t settled;    /* no id up to this one is of a letter that is not committed yet */
     struct rp_buf text; /* the batch's lines, each terminated */
     size_t begins[BATCH];
     int64_t numbers[BATCH];
@@ -39,26 +40,45 @@ static const char prepare_days[] =
     " WHERE day BETWEEN '0001-01-01' AND '9999-12-31'"
     " AND day NOT IN (SELECT d.day FROM dead_letter_day AS d)";
 
-/* The archiver gives out no id that comes with the lines. The sequence goes on while this looks at
- * it, but never by so much. */
+/* The archiver gives out no id that comes with the lines, from here on. The sequence goes on while
+ * this looks at it, but never by so much. */
 static const char prepare_ids[] =
-    "SELECT CASE WHEN most > last_value + 10000 THEN setval('dead_letter_id_seq', most)"
+    "SELECT most, CASE WHEN most > last_value + 10000 THEN setval('dead_letter_id_seq', most)"
     " WHEN most > last_value THEN (SELECT max(nextval('dead_letter_id_seq'))"
     "  FROM generate_series(last_value, most)) END"
     " FROM dead_letter_id_seq, (SELECT max((line::jsonb->>'id')::bigint) AS most"
     " FROM unnest($1::text[]) AS l (line)"
     " WHERE (line::jsonb->>'id')::bigint <= 9000000000000000) AS ids";
 
+/* Who archives has this table locked until its letters, and their ids, can be seen. */
+static const char wait_for_archivers[] = "BEGIN; LOCK TABLE ONLY dead_letter IN SHARE MODE; COMMIT";
+
 /* One import at a time looks which ids are taken: two would give one of them to two letters. */
 static const char begin_alone[] =
     "BEGIN; SELECT pg_advisory_xact_lock(hashtext('reprise: import'))";
+
+/* Sees to it that which of the lines' ids are taken can be seen. */
+static int settle_ids(struct run *r, const char *array, struct rp_error *err)
+{
+    const char *values[] = {array};
+    PGresult *result;
+    if (rp_db_query(r->db, prepare_ids, 1, values, &result, err) != 0)
+        return -1;
+    int64_t most = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    if (most <= r->settled)
+        return 0;
+    if (rp_db_script(r->db, wait_for_archivers, err) != 0)
+        return -1;
+    r->settled = most;
+    return 0;
+}
 
 static int insert(struct run *r, const char *array, struct rp_error *err)
 {
     const char *values[] = {array};
     PGresult *result;
-    if (rp_db_query(r->db, prepare_ids, 1, values, NULL, err) != 0 ||
-        rp_db_script(r->db, begin_alone, err) != 0 ||
+    if (settle_ids(r, array, err) != 0 || rp_db_script(r->db, begin_alone, err) != 0 ||
         rp_db_query(r->db, prepare_days, 1, values, NULL, err) != 0 ||
         rp_db_script(r->db, "SELECT dead_letter_keep()", err) != 0 ||
         rp_db_query(r->db, rp_archive_json_insert, 1, values, &result, err) != 0)

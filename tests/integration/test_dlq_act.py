@@ -16,6 +16,8 @@ from dlq import EVIL, Dlq, answered, on_terminal
 from pipeline import BUILD, wait_for
 
 DAY = "2026-11-20"
+WAITING = ("select count(*) from pg_locks where not granted and database ="
+           " (select oid from pg_database where datname = current_database())")
 
 
 @pytest.fixture
@@ -446,13 +448,25 @@ def test_no_two_imports_at_once_give_one_id(make, tmp_path):
     with both.connect() as gate:
         gate.execute("select pg_advisory_lock(1)")
         imports = [both.start("import", tmp_path / name) for name in ("one", "two")]
-        waiting = ("select count(*) from pg_locks where not granted and locktype = 'advisory' and database ="
-                   " (select oid from pg_database where datname = current_database())")
-        wait_for(lambda: both.query(waiting) == [(2,)], "both to wait", 30)
+        wait_for(lambda: both.query(WAITING) == [(2,)], "both to wait", 30)
     texts = [process.communicate()[0].decode() for process in imports]
     assert all("100 imported" in text for text in texts)
     assert sum("100 of them with another id" in text for text in texts) == 1
     assert both.query("select count(*), count(distinct id) from dead_letter") == [(200, 200)]
+
+
+def test_no_import_gives_an_id_that_a_batch_of_the_archiver_has(make, tmp_path):
+    """Which is not committed yet, so nobody sees which ids are taken."""
+    db, other = make("batch-from", 100), make("batch-to")
+    db.run("export", tmp_path / "all")
+    other.query(f"select dead_letter_add_day('{DAY}'::date)")
+    with other.connect() as archiver, archiver.transaction():
+        archiver.execute("insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason)"
+                         f" select '{DAY}', 'other', 0, n, 'EXHAUSTED' from generate_series(1, 40) as n")
+        process = other.start("import", tmp_path / "all")
+        wait_for(lambda: other.query(WAITING) == [(1,)], "the import to wait", 30)
+    assert "40 of them with another id" in process.communicate()[0].decode()
+    assert other.query("select count(*), count(distinct id) from dead_letter") == [(140, 140)]
 
 
 def test_purge_deletes_all_but_what_is_being_replayed(make, tmp_path):
