@@ -80,8 +80,9 @@ static struct rp_passage complete(const struct settle_record *r, const struct rp
 static bool is_allowed(struct settle_context *c, const struct rp_failed_task *task,
                        struct rp_bytes target)
 {
-    return task->target.data == NULL ? !rp_config_owns_topic(c->config, target)
-                                     : rp_config_allows_again(c->config, &c->allowed, target);
+    return task->target.data == NULL
+               ? rp_config_is_topic_name(target) && !rp_config_owns_topic(c->config, target)
+               : rp_config_allows_again(c->config, &c->allowed, target);
 }
 
 static int refuse(struct settle_context *c, const struct settle_record *r,

@@ -25,8 +25,9 @@ MIB = 1 << 20
 class World:
     """What a record may have to know of the pipeline."""
 
-    def __init__(self, prefix, target, unwritable):
+    def __init__(self, prefix, target, unwritable, elsewhere):
         self.prefix, self.target, self.unwritable = prefix, target, unwritable
+        self.elsewhere = elsewhere  # a topic that targets.allow does not allow
 
 
 def task(world, **fields):
@@ -91,9 +92,14 @@ def headers_block(*counts):
     return raw(SINGLE_OBJECT + begin + b"".join(map(varint, counts)) + b"\x02a\x00" * 20)
 
 
-def invalid_text(made):
-    """fastavro writes no invalid UTF-8, so a text is changed behind its back."""
-    return contract.single_object(made | {"source": "@@@@"}).replace(b"@@@@", b"\xff\xfe\xc0\x80")
+def invalid_texts(made):
+    """fastavro writes no invalid UTF-8, so texts are changed behind its back."""
+    spoilt = made | {"task_type": "@@@@", "source": "@@@@"}
+    return contract.single_object(spoilt).replace(b"@@@@", b"\xff\xfe\xc0\x80")
+
+
+def invalid_json(made):
+    return contract.as_json(made | {"source": "@@@@"}).replace(b"@@@@", b"\xff\xfe\xc0\x80")
 
 
 def invalid_category(size):
@@ -131,7 +137,8 @@ FAILED_TASKS = [
     Case("JSON without its fields", "UNDECODABLE", raw(b'{"task_id": "x"}')),
     Case("JSON that is 100,000 levels deep", "UNDECODABLE", raw(b'{"payload_json": ' + b"[" * 100_000)),
     Case("JSON with a number that is none of ours", "UNDECODABLE", event(lambda t: contract.as_json(t).replace(b'"attempt": 1', b'"attempt": 1e400'))),
-    Case("text that is no UTF-8", "re-invoked, since it is not our text", event(invalid_text)),
+    Case("JSON that is no UTF-8", "UNDECODABLE", event(invalid_json)),
+    Case("an Avro event whose type and source are no UTF-8", "re-invoked, by the policy `default`", event(invalid_texts)),
     Case("NUL bytes in id, type and error", "re-invoked", event(task_id=lambda _: f"a\0{uuid.uuid4()}", task_type="\0", error={"class": "\0", "message": "\0", "category": None, "causes": []})),
     Case("an empty id", "INVALID", event(task_id="")),
     Case("an empty type", "INVALID", event(task_type="")),
@@ -198,6 +205,10 @@ def tier_record(value=None, **own):
     return record
 
 
+def without_target(made):
+    return contract.single_object(made | {"target": None})
+
+
 def plain_tier_record(value, headers=()):
     def record(world):
         made = task(world)
@@ -225,11 +236,13 @@ TIERS = [
     Case("`reprise-attempt` above 2^31", "re-invoked, as the attempt after the event's", tier_record(attempt="99999999999")),
     Case("no `reprise-target`", "re-invoked, at the event's", tier_record(target=None)),
     Case("an empty `reprise-target`", "TARGET_FORBIDDEN", tier_record(target="")),
+    Case("the same where the event names no target", "TARGET_FORBIDDEN", tier_record(without_target, target="")),
     Case("`reprise-target` that does not exist", "NO_TARGET", tier_record(target=lambda w: w.target + "-not")),
-    Case("`reprise-target` that is not allowed", "TARGET_FORBIDDEN", tier_record(target="somebody-elses-topic")),
+    Case("`reprise-target` that is not allowed, where the event names a target", "TARGET_FORBIDDEN", tier_record(target=lambda w: w.elsewhere)),
+    Case("the same where the event names none", "re-invoked there: a policy may have named it", tier_record(without_target, target=lambda w: w.elsewhere)),
     Case("a topic of reprise's own as `reprise-target`", "TARGET_FORBIDDEN", tier_record(target=lambda w: w.prefix + "dead-letter")),
     Case("the same behind a NUL", "TARGET_FORBIDDEN", tier_record(target=lambda w: w.prefix + "dead-letter\0")),
-    Case("the same where the event names no target", "TARGET_FORBIDDEN", tier_record(lambda t: contract.single_object(t | {"target": None}), target=lambda w: w.prefix + "dead-letter\0")),
+    Case("both where the event names no target", "TARGET_FORBIDDEN", tier_record(without_target, target=lambda w: w.prefix + "dead-letter\0")),
     Case("`reprise-target` that the brokers deny", "TARGET_FORBIDDEN", tier_record(target=lambda w: w.unwritable)),
     Case("a `reprise-policy` of 6 MB that is no UTF-8, and a target that does not exist", "NO_TARGET", tier_record(policy=6_000_000 * b"\xff", target=lambda w: w.target + "-not")),
     Case("50 MiB of zeros, compressed to a few KiB", "UNDECODABLE, with the first KiB where `dead-letter` cannot take more", bomb("gzip", 50 * MIB)),
