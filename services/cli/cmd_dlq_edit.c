@@ -101,6 +101,7 @@ static int in_editor(struct edit *e, const struct rp_document *document, struct 
 {
     if (editor_write(pretty, e->path, err) != 0)
         return -1;
+    (void)fprintf(stderr, "You edit %s\n", e->path); /* whatever ends us, it is there */
     int rc;
     while ((rc = editor_open(e->path, err)) == 0)
         if ((rc = read_file(e, document, e->path, err)) == 0 || !wants_again(err))

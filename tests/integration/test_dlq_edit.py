@@ -139,7 +139,7 @@ def test_an_editor_changes_the_document(edits, tmp_path):
     script.write_text('#!/bin/sh\nstat -c %a "$1" >> "$0.modes"\nsed -i s/10.10/20.20/ "$1"\n')
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     env = dict(os.environ, VISUAL=shlex.quote(str(script)), TMPDIR=str(tmp_path))
-    edits.edit(id, *YES, env=env)
+    assert f"You edit {tmp_path}/reprise-edit-" in edits.edit(id, *YES, env=env)
     value = edits.arrived().value
     assert value.split() == ORDER.replace(b"10.10", b"20.20").replace(b"{", b"{ ").replace(b"}", b" }").split()
     assert (tmp_path / "my editor.modes").read_text() == "600\n"
@@ -153,7 +153,7 @@ def test_what_an_editor_spoils_is_kept_and_not_sent(edits, tmp_path):
     text = edits.edit(id, *YES, env=env, code=2)
     assert "'tarjet' that means nothing" in text
     (kept,) = tmp_path.glob("reprise-edit-*")
-    assert str(kept) in text and "tarjet" in kept.read_text()
+    assert f"what you wrote is in {kept};" in text and "tarjet" in kept.read_text()
     edits.edit(id, *YES, env=env | {"EDITOR": "false"}, code=1)
     assert edits.state(id) == ("dead", 0)
 
@@ -166,7 +166,7 @@ def test_what_an_editor_made_is_kept_where_it_is_refused(edits, tmp_path):
     env.pop("VISUAL", None)
     text = edits.edit(id, *YES, env=env, code=1)
     (kept,) = tmp_path.glob("reprise-edit-*")
-    assert str(kept) in text and "nnnn" in kept.read_text()
+    assert f"what you wrote is in {kept};" in text and "nnnn" in kept.read_text()
     assert edits.state(id) == ("dead", 0)
 
 
