@@ -53,6 +53,7 @@ class Plan:
     category: str | None = None
     rescue: str | None = None  # the policy's fallback topic, and
     rescued_at: int | None = None  # the attempt that is its; in a replay it may be any
+    deadline_ms: int | None = None  # from the first failure on, within which a re-invocation is due
 
 
 @dataclasses.dataclass
@@ -70,7 +71,7 @@ class History:
     replays: list = dataclasses.field(default_factory=list)
     # The largest event that surely fits dead-letter; of a larger one the dead letter may leave things out.
     fits: int = 1_000_000
-    # Places of records in tiers that no committed offset says are settled.
+    # Places of records in failed-tasks and tiers that no committed offset says are settled.
     unsettled: list = dataclasses.field(default_factory=list)
     # How many dead letters the archive says there are, and how many of them came back: by hour, type, reason, category,
     # fingerprint and status.
@@ -249,6 +250,8 @@ class Judge:
                     self.say("early", key[0], f"attempt {key[2]}: {due - d.received_ms} ms")
                 if before and first != before[0].task["failed_at"]:
                     self.say("altered", key[0], f"first-failed-at: {first}")
+                if first is not None and plan.deadline_ms is not None and due - first > plan.deadline_ms:
+                    self.say("deadline", key[0], f"attempt {key[2]} due {due - first} ms after the first failure")
 
     def ends(self):
         """Every task ends as planned, once, and once more in each replay that sent it."""
@@ -268,6 +271,11 @@ class Judge:
             if len(ends) != 1 or plan is None or ends[0] not in ("success", plan.reason):
                 self.say("end", task_id, f"{ends or 'none'} in replay {job}")
 
+    def doubled(self):
+        """How many outcomes came more than once, of all."""
+        counts = [len(outcomes) for of in (self.sent, self.buried) for outcomes in of.values()]
+        return sum(count > 1 for count in counts), len(counts)
+
     def once(self, ends):
         return sorted(set(ends)) if self.history.may_double else ends
 
@@ -286,14 +294,28 @@ class Judge:
                 if l.key not in [key_of_record(event) for event in said]:
                     self.say("altered", task_id, f"the dead letter's key: {l.key!r}")
                 place = l.letter["partition"], l.letter["offset"]
-                if l.letter["topic"].endswith("failed-tasks") and place not in [e[:2] for e in said]:
-                    self.say("altered", task_id, f"the dead letter's event is not at {place}")
+                topic = l.letter["topic"]
+                if place not in [e[:2] for e in said] if topic.endswith("failed-tasks") else "retry-" not in topic:
+                    self.say("altered", task_id, f"the dead letter's event is not at {place} of {topic}")
+                if task is not None and l.letter["raw"] is not None:
+                    self.say("altered", task_id, "a dead letter has a task and raw bytes")
+                if plan and plan.deadline_ms is not None:
+                    self.overdue(plan, l.letter)
                 for name in ("policy", "category"):
                     if plan and getattr(plan, name) not in (None, l.letter[name]):
                         self.say("altered", task_id, f"the dead letter's {name}: {l.letter[name]!r}")
-                wanted = attempt if replay is not None or not plan else plan.attempts
-                if wanted is not None and l.letter["attempts"] != wanted:
+                planned = plan.attempts if plan and replay is None else None
+                wanted = attempt if planned is None else planned
+                if l.letter["attempts"] != wanted:
                     self.say("attempt", task_id, f"{l.letter['attempts']} for {wanted}")
+
+    def overdue(self, plan, letter):
+        """Its next re-invocation would not have been due in time; by the router's clock, as it is in the dead letter."""
+        task, first = letter["task"], self.said.get((plan.task_id, None, 1))
+        if task is not None and first:
+            due = max(task["failed_at"] + plan.min_delay_ms, letter["decided_at"])
+            if due - first[0].task["failed_at"] <= plan.deadline_ms:
+                self.say("deadline", plan.task_id, f"dead {due - first[0].task['failed_at']} ms after the first failure")
 
     def is_of(self, task, event):
         """Whether a dead letter's task is the event's."""
@@ -302,7 +324,7 @@ class Judge:
         return all(task[name] == event.task[name] for name in task.keys() - LEFT_OUT)
 
     def tiers(self):
-        """Once every task has ended, everything in the tiers is settled."""
+        """Once every task has ended, everything in failed-tasks and the tiers is settled."""
         for place in self.history.unsettled:
             self.say("unsettled", None, "{}-{}@{}".format(*place))
 
@@ -400,7 +422,7 @@ class Judge:
         if len(said) != wanted and not (self.history.may_double and len(said) > wanted > 0):
             rule = "lost" if len(said) < wanted else "doubled"
             self.say(rule, key[0], f"{len(said)} events of replay {job.job} for {wanted}")
-        for task in said[:wanted]:
+        for task in said if wanted else ():
             if {**task, "headers": own_headers(task)} != {
                 **letter["task"], "headers": own_headers(letter["task"])
             }:  # fmt: skip

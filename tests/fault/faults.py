@@ -3,17 +3,16 @@
 while the load goes on (a function that tells, or a number of seconds), and mends what it did. What it
 draws comes from an rng of its own, as much of it whatever it meets, so that a seed repeats it."""
 
+import math
 import os
 import signal
 
 import psycopg
 from cluster import library_of_faketime, transactional_id
-from relay import END_TXN, TXN_OFFSET_COMMIT, Rule, Trap
+from relay import COMMITS, OFFSETS, Rule, Trap
 from replays import replay
 
-# What may come out of a service's stop, beside 0: a drain that was abandoned, since the brokers or
-# the database were away meanwhile.
-ENDED = (0, 3)
+ABANDONED = 3  # a drain, where the brokers or the database were away meanwhile
 END_S = 60  # a commit takes twenty seconds at most, and once more what one call may take
 
 
@@ -55,7 +54,9 @@ def kill_broker(h, rng):
 
 def kill_controller(h, rng):
     other = rng.randint(1, 3)
-    yield from break_broker(h, rng, h.kafka.controller() or other)
+    n = h.kafka.controller()
+    h.met["kill_controller"] += n is not None
+    yield from break_broker(h, rng, n or other)
 
 
 def kill_coordinator(h, rng):
@@ -66,6 +67,7 @@ def kill_coordinator(h, rng):
         n = h.kafka.coordinator("__consumer_offsets", group)
     else:
         n = h.kafka.coordinator("__transaction_state", f"{group}-{transactional_id(service)}-0")
+    h.met["kill_coordinator"] += n is not None
     yield from break_broker(h, rng, n or other)
 
 
@@ -93,10 +95,10 @@ def slow_network(h, rng):
 
 
 def lose_answer(h, rng):
-    """A transaction's commit, or its offsets, whose outcome the service does not learn: at once, after
-    a while, or never on this connection. Whether it was done is another choice."""
+    """A transaction's commit, or its offsets (without transactions, its records), whose outcome the service does not
+    learn: at once, after a while, or never on this connection. Whether it was done is another choice."""
     service = h.choose(rng, "router", "delayer")
-    api_key = rng.choice([END_TXN, END_TXN, TXN_OFFSET_COMMIT])
+    api_key = rng.choice([COMMITS, COMMITS, OFFSETS])[h.guarantee]
     trap = Trap(api_key, service.process.pid, lost=rng.random() < 0.5)
     h.relay.traps.append(trap)
     yield h.unless(trap.done.is_set, 10)
@@ -114,7 +116,7 @@ def kill_in_commit(h, process, pause_s, patience_s):
     """The coordinator's broker dies at the moment that it was asked to commit; whether there was one."""
     stopped = []
     trap = Trap(
-        END_TXN, process.pid,
+        COMMITS[h.guarantee], process.pid,
         lambda n: stopped.append((n, h.background(lambda: h.kafka.stop_broker(n, True)))),
     )  # fmt: skip
     h.relay.traps.append(trap)
@@ -179,7 +181,7 @@ def stop(h, service):
     if (code := service.process.poll()) is None:
         service.kill()
         code = f"no end in {END_S} s"
-    if code not in ENDED:
+    if code != 0 and not (code == ABANDONED and h.servers_away()):
         h.complain(f"{service.label} after SIGTERM: {code}")
 
 
@@ -193,7 +195,7 @@ def hold_much(h, rng):
     # However little memory a worker is given, it spills when it begins its third segment of 1 MiB. Each of
     # these fills one, and what has one key is all one worker's.
     key = b"bulky-%d" % rng.randrange(100)
-    h.load.later.clear()  # a router that takes a partition over does not look for repeats beyond so many bytes
+    h.load.repeat(math.inf)  # a router that takes a partition over does not look for repeats beyond so many bytes
     for _ in range(8):
         h.load.emit("bulky", key, 600_000)
 
@@ -249,6 +251,8 @@ def step_clock(h, rng):
     began_ms = h.now_ms()
     clock.write_text(f"{step_s:+d}")
     yield rng.uniform(1, 5)
+    said_ms = h.last_said_ms(service)
+    h.met["step_clock"] += said_ms is not None and abs(said_ms - h.now_ms() - 1000 * step_s) < 500
     clock.write_text("+0")
     if step_s > 0:
         # What it let go until then is due a step later at most, however long that was under way.
@@ -267,7 +271,11 @@ def change_tiers(h, rng):
             yield h.unless(lambda: service.get("/readyz")[0] == 200, 20)
 
 
-LURKING = ("lose_answer", "kill_coordinator_in_commit", "fill_disk", "cut_spill")  # may meet nothing
+# They may meet nothing: nobody asks meanwhile, nothing is spilled, nobody says who leads, nothing is logged.
+LURKING = (
+    "lose_answer", "kill_coordinator_in_commit", "fill_disk", "cut_spill", "kill_controller", "kill_coordinator",
+    "step_clock",
+)  # fmt: skip
 
 # How often each, and what it must have for itself: two of a kind would undo each other, or more
 # brokers would be away than the topics can do without.

@@ -4,16 +4,18 @@
 import collections
 import concurrent.futures
 import contextlib
+import datetime
 import os
 import pathlib
 import pickle
 import random
+import re
 import subprocess
 import time
 
-from checker import judge
+from checker import Judge, judge
 from cluster import library_of_faketime
-from faults import FAULTS, LURKING, add_worker, cut_spill, fill_disk, step_clock
+from faults import FAULTS, LURKING, add_worker, cut_spill, fill_disk, remove_worker, step_clock
 from load import KINDS, RESCUED, Load, policies
 from pipeline import Pipeline, now_ms
 from replays import Replays
@@ -31,11 +33,11 @@ DRAIN_S = 150
 
 class Harness:
     def __init__(self, seed, relay, kafka, postgres, rate, guarantee="exactly-once"):
-        self.seed, self.rate = seed, rate
+        self.seed, self.rate, self.guarantee = seed, rate, guarantee
         self.relay, self.kafka, self.postgres = relay, kafka, postgres
         self.tiers, self.counts, self.complaints = 0, collections.Counter(), []
         self.met = collections.Counter()  # of those that lie in wait, how often for something
-        self.active, self.victims, self.history = [], [], None
+        self.active, self.victims, self.drawn, self.history = [], [], [], None
         self.pool = concurrent.futures.ThreadPoolExecutor(4)
         config = {
             "kafka": {
@@ -52,6 +54,7 @@ class Harness:
         self.pipeline.write_config(self.pipeline.config_file)
         with contextlib.ExitStack() as undo:
             self.spill = self.mount(undo)
+            undo.callback(self.pipeline.close)
             self.begin()
             self.undo = undo.pop_all()
 
@@ -102,10 +105,26 @@ class Harness:
     def running(self):
         return [s for s in self.pipeline.services if s.running() and s not in self.victims]
 
+    def servers_away(self):
+        """Whether a broker or the database was, in this cycle."""
+        return any(FAULTS[fault][1] in ("brokers", "network", "postgres") for fault in self.drawn)
+
+    def last_said_ms(self, service):
+        """The time, by its own clock, of the last line in its log that has one."""
+        lines = re.findall(r"^(\S+)Z \w+ ", service.log.read_text(errors="replace"), re.MULTILINE)
+        if not lines:
+            return None
+        time = datetime.datetime.fromisoformat(lines[-1]).replace(tzinfo=datetime.timezone.utc)
+        return round(time.timestamp() * 1000)
+
     def wanting(self):
         """The kinds of services of which there may be one more."""
         names = [s.name for s in self.pipeline.services]
         return [name for name in WORKERS if names.count(name) < MOST]
+
+    def one_too_many(self):
+        """Whether there is a service that another one can do without."""
+        return len(self.pipeline.services) > len(WORKERS)
 
     def choose(self, rng, *names):
         """A running service that no other fault of this cycle has."""
@@ -203,12 +222,13 @@ class Harness:
             if kind not in taken
             and fault not in self.unable
             and (fault is not add_worker or self.wanting())
+            and (fault is not remove_worker or self.one_too_many())
         }
         return rng.choices(list(able), list(able.values()))[0] if able else None
 
     def cycle(self, number):
         self.victims, rng = [], self.rng_of(number)
-        faults = self.draw(rng)
+        faults = self.drawn = self.draw(rng)
         began = time.monotonic()
         names = " + ".join(fault.__name__ for fault in faults)
         print(f"cycle {number}: {names}", end="", flush=True)
@@ -261,9 +281,15 @@ class Harness:
         self.load.finish(DRAIN_S)
         self.settle(self.load.handle)
         self.history = history = self.load.history(replays)
+        for service in [s for s in self.pipeline.services if not s.running()]:
+            self.complain(f"{service.label} ended: {service.process.returncode}")
         faults = judge(history)
         for name in filter(self.counts.get, LURKING):
             print(f"{name}: {self.met[name]} of {self.counts[name]} met something")
+        for name in sorted(name for name in self.met if name not in LURKING):
+            print(f"{name}: {self.met[name]} met a job that was under way")
+        if history.may_double:
+            print("{} of {} outcomes came more than once".format(*Judge(history).doubled()))
         print(
             f"{len(self.load.plans)} tasks, {len(history.events)} events,"
             f" {len(history.deliveries)} re-invocations, {len(history.letters)} dead letters,"

@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 
 SMALL_MAX = 3000  # bytes that the topic `small` takes
 SILENCE_S = 40  # more than any delay, or what a rebalance or a transaction's end takes
+DEADLINE_MS = 2000  # of the one policy that has one
 QUIET_S = 8  # more than any delay below: what was sent twice by mistake may wait for one of its own
 LARGE = 100_000  # bytes of an event of which there are no repeats
 LATE_S = 6  # after an event comes its repeat at the latest, where somebody else may have its partition
@@ -33,7 +34,7 @@ POLICIES = {
     "doomed": {"max_attempts": 3, "backoff": {"fixed": "400ms"}, "jitter": "0%"},
     "bulky": {"max_attempts": 3, "backoff": {"fixed": "5500ms"}, "jitter": "0%"},
     "soon": {"max_attempts": 6, "backoff": {"fixed": "200ms"}, "jitter": "0%"},
-    "hurried": {"deadline": "2s", "backoff": {"fixed": "700ms"}, "jitter": "0%"},
+    "hurried": {"deadline": f"{DEADLINE_MS}ms", "backoff": {"fixed": "700ms"}, "jitter": "0%"},
 }
 
 
@@ -140,6 +141,8 @@ class Load:
             None, reason, ATTEMPTS.get(reason, 1), TYPES.get(kind, kind),
             "INVALID" if kind == "persistent" else "UNKNOWN",
         )  # fmt: skip
+        if reason == "DEADLINE_EXCEEDED":
+            plan.deadline_ms = DEADLINE_MS
         if reason in ("EXHAUSTED", "NON_RETRYABLE"):
             plan.revives_at = plan.attempts + self.rng.choice([1, 1, 2, 99])
         if plan.policy == "rescued":
@@ -178,8 +181,9 @@ class Load:
             self.later.append((time.monotonic() + wait, value, key))
         self.repeat()
 
-    def repeat(self):
-        now = time.monotonic()
+    def repeat(self, until=None):
+        """What is due, or all that is pending."""
+        now = time.monotonic() if until is None else until
         for _, value, key in [repeat for repeat in self.later if repeat[0] <= now]:
             self.pipeline.send(value, key)
         self.later = [repeat for repeat in self.later if repeat[0] > now]
@@ -258,8 +262,10 @@ class Load:
         }  # fmt: skip
 
     def history(self, replays=()):
-        """Everything, read from the start."""
+        """Everything, read from the start, once nothing is under way any more."""
         pipeline, kafka = self.pipeline, self.pipeline.kafka.bootstrap
+        left = unsettled(pipeline)
+        self.handle(2)  # what was sent meanwhile
         received = {
             (r.topic, r.partition, r.offset): r.received_ms for q in self.readers for r in q.records
         }
@@ -293,7 +299,7 @@ class Load:
             back = [row["partition"] for row in connection.execute("select partition from went_back")]
         return History(
             self.plans, events, deliveries, letters, rows, archived, self.ahead, set(received),
-            list(replays), unsettled=unsettled(pipeline), counts=counts, went_back=back,
+            list(replays), unsettled=left, counts=counts, went_back=back,
             may_double=pipeline.config.get("guarantee") == "at-least-once",
         )  # fmt: skip
 
@@ -316,17 +322,21 @@ def wait_stable(bootstrap, topic, partitions, timeout=60):
 
 
 def unsettled(pipeline, timeout=30):
-    """Places of the records in tiers, retired ones too, that are not settled by what the delayers committed, when there
-    are none any more or time is up."""
+    """Places of the records in failed-tasks and then in the tiers, retired ones too, that are not settled by what the
+    routers and the delayers committed, when there are none any more or time is up."""
+    events = unsettled_of(pipeline, "reprise-router", "failed-tasks", timeout)
+    return events + unsettled_of(pipeline, "reprise-delayer", "retry-", timeout)
+
+
+def unsettled_of(pipeline, group, topics, timeout):
+    """Of a group, in the topics whose names begin so."""
     bootstrap, deadline = pipeline.kafka.bootstrap, time.monotonic() + timeout
-    group = {"bootstrap.servers": bootstrap, "group.id": f"{pipeline.prefix}reprise-delayer"}
-    consumer = Consumer(group)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": pipeline.prefix + group})
     try:
-        topics = consumer.list_topics(timeout=10).topics
-        tiers = [name for name in topics if name.startswith(f"{pipeline.prefix}retry-")]
-        assert tiers, "no tiers"
+        names = [name for name in consumer.list_topics(timeout=10).topics if name.startswith(pipeline.prefix + topics)]
+        assert names, f"no {topics}"
         while True:
-            left = [place for name in tiers for place in unsettled_of(consumer, bootstrap, name)]
+            left = [place for name in names for place in uncommitted(consumer, bootstrap, name)]
             if not left or time.monotonic() > deadline:
                 return left
             time.sleep(0.5)
@@ -334,7 +344,7 @@ def unsettled(pipeline, timeout=30):
         consumer.close()
 
 
-def unsettled_of(consumer, bootstrap, topic):
+def uncommitted(consumer, bootstrap, topic):
     asked = [TopicPartition(topic, p) for p in partitions_of(consumer, topic)]
     low = {tp.partition: tp.offset for tp in consumer.committed(asked, timeout=10) if tp.offset >= 0}
     return [(topic, m.partition(), m.offset()) for m in read_all(bootstrap, topic, begin=low)]

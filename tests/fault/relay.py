@@ -15,7 +15,10 @@ import struct
 import threading
 import time
 
-END_TXN, TXN_OFFSET_COMMIT = 26, 28
+PRODUCE, OFFSET_COMMIT, END_TXN, TXN_OFFSET_COMMIT = 0, 8, 26, 28
+# What is asked of the brokers at the end of a batch, and before.
+COMMITS = {"exactly-once": END_TXN, "at-least-once": OFFSET_COMMIT}
+OFFSETS = {"exactly-once": TXN_OFFSET_COMMIT, "at-least-once": PRODUCE}
 ABORTS = b"\0"  # the last byte of EndTxn in the version that librdkafka speaks: whether to commit
 
 

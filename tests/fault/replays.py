@@ -8,13 +8,14 @@ import time
 
 import psycopg
 from checker import ENDED_JOBS, Item, Replay
+from cluster import transactional_id
 from pipeline import BUILD
 from psycopg.rows import dict_row
 
 # What is dead for these reasons; what has no target is refused again and again.
 REASONS = "exhausted,non_retryable,no_target"
 ITEMS = """
-select j.job, j.state, j.marked, coalesce(j.options->>'to', 'target') as "to", i.n, i.refused, i.task_id,
+select j.job, j.state, j.wish, j.marked, coalesce(j.options->>'to', 'target') as "to", i.n, i.refused, i.task_id,
        d.record_partition, d.record_offset
   from replay_job as j left join replay_item as i using (job)
   left join dead_letter as d on d.dead_at = i.dead_at and d.id = i.id
@@ -82,6 +83,12 @@ class Replays:
             if p.poll() is not None and p.returncode < 0 and p.pid not in self.killed
         ]
 
+    def runner_of(self, job):
+        """Who runs it, where anybody does; None where it is not under way."""
+        sql = "select runner from replay_job where job = %(job)s and state <> all(%(states)s)"
+        rows = self.query(sql, job=job, states=list(ENDED_JOBS))
+        return rows[0]["runner"] or "" if rows else None
+
     def open_jobs(self):
         rows = self.query("select job from replay_job where state <> all(%(states)s)", states=list(ENDED_JOBS))
         return None if rows is None else [row["job"] for row in rows]
@@ -102,7 +109,7 @@ class Replays:
         replays = {}
         for row in self.query(ITEMS):
             job = row["job"]
-            new = Replay(job, row["to"], row["state"], [], job in self.cancelled)
+            new = Replay(job, row["to"], row["state"], [], row["wish"] == "cancel" and job in self.cancelled)
             replay = replays.setdefault(job, new)
             if row["n"] is not None:
                 place = (row["record_partition"], row["record_offset"])
@@ -118,12 +125,13 @@ class Replays:
 
 def replay(h, rng):
     """A job, run by a terminal or by the archiver, which is then left alone, or disturbed."""
-    detached = rng.random() < 0.4
+    disturb = rng.choice([leave, kill_runner, interrupt, pause, stand_still, cancel])
+    detached = rng.random() < 0.4 and disturb not in (interrupt, stand_still)
     to = rng.choice(["target", "target", "router"])
     options = ["--to", to, "--limit", rng.randint(20, 80), *["--detach"] * detached]
-    if (rate := rng.choice([None, 4, 20])) is not None:
+    # Without a limit it would be over before anybody disturbs it.
+    if (rate := rng.choice([None, 4, 20] if disturb is leave else [4, 10])) is not None:
         options += ["--rate", rate]
-    disturb = rng.choice([leave, kill_runner, interrupt, pause, stand_still, cancel])
     name, process = h.replays.begin(*options)
     found = []
 
@@ -134,6 +142,7 @@ def replay(h, rng):
     yield h.unless(begun, 15)
     yield rng.uniform(0, 3)
     if found:
+        h.met[f"replay: {disturb.__name__}"] += h.replays.runner_of(found[0]) is not None
         yield from disturb(h, rng, found[0], None if detached else process)
 
 
@@ -148,7 +157,8 @@ def kill_runner(h, rng, job, process):
         return
     archivers = [s for s in h.running() if s.name == "archiver"]
     if archivers:
-        archiver = rng.choice(archivers)
+        archiver, runner = rng.choice(archivers), h.replays.runner_of(job) or ""
+        archiver = next((s for s in archivers if runner.startswith(f"{transactional_id(s)}/")), archiver)
         h.victims.append(archiver)
         archiver.kill()
         yield rng.uniform(0, 2)
@@ -157,7 +167,7 @@ def kill_runner(h, rng, job, process):
 
 def interrupt(h, rng, job, process):
     """Ctrl-C pauses; somebody hands it to the archiver."""
-    if process is None:
+    if process.poll() is not None:
         return
     process.send_signal(signal.SIGINT)
     yield h.unless(lambda: process.poll() is not None, 20)
@@ -173,7 +183,7 @@ def pause(h, rng, job, process):
 
 def stand_still(h, rng, job, process):
     """Longer than a runner may be silent; another one goes on meanwhile."""
-    if process is None or process.poll() is not None:
+    if process.poll() is not None:
         return
     process.send_signal(signal.SIGSTOP)
     yield rng.uniform(15, 18)

@@ -5,12 +5,13 @@ catch each. The same is done to the real ones, which must come through."""
 import pathlib
 import random
 import re
+import signal
 import time
 
 import psycopg
 import pytest
 from checker import judge
-from load import POLICIES, Load, unsettled
+from load import POLICIES, Load, unsettled_of
 from pipeline import BUILD, wait_for
 
 COMMIT_BEFORE, OFFSETS_BEFORE, SETTLED, COPY_BEFORE = 8, 5, 32, 44
@@ -52,6 +53,7 @@ def until_dead(load, victim, timeout=60):
         assert time.monotonic() < deadline, "the crash point was not reached"
         emit(load, 1)
         load.handle(0.05)
+    assert victim.process.returncode == -signal.SIGKILL
 
 
 def stands_still(victim):
@@ -83,7 +85,7 @@ def test_a_tier_without_a_delayer(scene):
     """Nothing that lies in a tier looks settled, and everything once it was sent."""
     pipeline, load, victim = scene("delayer-away", None, ["router", "archiver"], {"lapping": (1,)})
     emit(load, 10)
-    wait_for(lambda: len(unsettled(pipeline, 0)) >= 10, "the tasks in the tiers")
+    wait_for(lambda: len(unsettled_of(pipeline, "reprise-delayer", "retry-", 0)) >= 10, "the tasks in the tiers")
     victim.start().wait_ready()
     load.finish()
     assert judged(load, None)
@@ -131,7 +133,7 @@ def test_a_delayer_that_comes_back_when_its_place_was_given_away(scene, broken):
     in_hand = sent(victim)[-1]
     heir = pipeline.add("delayer").start()
     wait_for(lambda: in_hand in committed(heir), "the heir to send what the zombie has in hand", 30)
-    victim.process.send_signal(18)
+    victim.process.send_signal(signal.SIGCONT)
     wait_for(lambda: in_hand in committed(victim) or gave_up(victim), "the zombie to commit, or not to")
     load.finish()
     assert judged(load, broken, "doubled")
@@ -166,7 +168,7 @@ def test_an_archiver_that_comes_back_when_its_partitions_were_claimed(scene, bro
     emit(load, 30)
     pipeline.start("archiver")
     load.finish()
-    victim.process.send_signal(18)
+    victim.process.send_signal(signal.SIGCONT)
     deadline = time.monotonic() + 30
     while not (went_back(pipeline) or " partition-fenced " in victim.log.read_text()):
         assert time.monotonic() < deadline, "the zombie neither wrote nor was refused"

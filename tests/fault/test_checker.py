@@ -144,6 +144,14 @@ def change_place_in_letter(h):
     h.letters[0].letter["offset"] = h.rows[0]["source_offset"] = 9
 
 
+def come_from_nowhere(h):
+    h.letters[0].letter["topic"] = h.rows[0]["source_topic"] = "elsewhere"
+
+
+def keep_raw_bytes_as_well(h):
+    h.letters[0].letter["raw"] = h.rows[0]["raw"] = b"junk"
+
+
 def change_policy(h):
     h.letters[0].letter["policy"] = h.rows[0]["policy"] = "x"
 
@@ -251,6 +259,7 @@ def never_end(h):
         (change_oversized_letter, "altered"), (shrink_what_fits, "altered"),
         (change_shrunk_letter, "altered"), (change_key_of_letter, "altered"),
         (change_key_of_noise, "altered"), (change_place_in_letter, "altered"),
+        (come_from_nowhere, "altered"), (keep_raw_bytes_as_well, "altered"),
         (change_policy, "altered"), (change_category, "altered"),
         (bury_a_stranger, "altered"), (leave_something_in_a_tier, "unsettled"), (blur_due, "altered"),
         (never_end, "end"), (wrong_reason, "end"),
@@ -472,6 +481,24 @@ def test_the_last_try_goes_to_the_fallback_topic_and_says_so():
     assert rules(history) == {"altered"}
 
 
+def hurried(deadline_ms):
+    history = good()
+    plan, body, r = history.plans["dies"], history.letters[0].letter, history.rows[0]
+    plan.reason = body["reason"] = r["reason"] = "DEADLINE_EXCEEDED"
+    plan.attempts, plan.deadline_ms = None, deadline_ms
+    history.counts = counted(history.rows)
+    return history
+
+
+def test_a_deadline_is_kept_and_nothing_dies_of_it_before():
+    """Its second execution was due 1,000 ms after the first failure; the third would have been 4,000 ms after it."""
+    assert judge(hurried(1000)) == judge(hurried(3999)) == []
+    assert rules(hurried(999)) == rules(hurried(4000)) == {"deadline"}
+    history = hurried(2000)
+    count_wrong(history)
+    assert rules(history) == {"attempt"}
+
+
 def test_at_least_once_may_double_and_nothing_else():
     for spoil in (double_delivery, double_letter):
         history = good()
@@ -486,6 +513,15 @@ def test_at_least_once_may_double_and_nothing_else():
         history.may_double = True
         spoil(history)
         assert rule in rules(history)
+
+
+def test_each_copy_of_a_replayed_event_is_looked_at():
+    history = replayed()
+    history.may_double = True
+    double_replayed_event(history)
+    assert judge(history) == []
+    history.events[-1] = history.events[-1]._replace(task=history.events[5].task | {"payload": b"!"})
+    assert rules(history) == {"altered"}
 
 
 def test_what_is_decided_again_behind_its_deadline_may_be_decided_otherwise():

@@ -103,8 +103,11 @@ def test_a_service_may_die_anywhere(new_pipeline, rng):
         for victim in victims:
             victim.step()
     load.finish()
+    history = load.history()
+    ended = [v.service.label for v in victims if not v.service.running()]
+    assert not ended, f"ended by themselves: {ended}"
     deaths = {v.service.name: len(v.died) for v in victims}
     print(f"{len(load.plans)} tasks, deaths: {deaths}")
-    assert not (faults := judge(load.history())), f"{len(faults)}: {faults[:10]}"
+    assert not (faults := judge(history)), f"{len(faults)}: {faults[:10]}"
     missed = {v.service.name: v.missed for v in victims if v.missed}
     assert not missed, f"not reached, or ended otherwise: {missed}"

@@ -42,7 +42,7 @@ class Dry(harness.Harness):
     two of their steps; `leader`: what the brokers say of their controller and coordinators."""
 
     def __init__(self, seed, folder, load_draws=0, leader=None):
-        self.seed, self.load_draws, self.told = seed, load_draws, []
+        self.seed, self.load_draws, self.told, self.guarantee = seed, load_draws, [], "exactly-once"
         self.relay, self.kafka, self.postgres, self.replays = (MagicMock() for _ in range(4))
         self.postgres.CONNECTIONS = 30
         self.kafka.controller.return_value = self.kafka.coordinator.return_value = leader
@@ -55,7 +55,7 @@ class Dry(harness.Harness):
         self.load, self.load.rng = MagicMock(), self.rng_of("load")
         self.tiers, self.complaints = 0, []
         self.counts, self.met = collections.Counter(), collections.Counter()
-        self.active, self.victims, self.spill = [], [], None
+        self.active, self.victims, self.drawn, self.spill = [], [], [], None
         self.unable = {harness.fill_disk, harness.cut_spill}
 
     def add(self, name):
@@ -259,6 +259,23 @@ def test_a_service_that_does_not_end_is_killed_and_told_of(tmp_path, monkeypatch
     for condition in faults.stop(h, service):
         assert condition()
     assert service.kill.called and len(h.complaints) == 1
+
+
+@pytest.mark.parametrize("drawn, wrong", [(faults.kill_broker, 0), (faults.kill_service, 1)])
+def test_a_drain_may_be_abandoned_where_servers_are_away(tmp_path, drawn, wrong):
+    h = Dry(1, tmp_path)
+    h.drawn, service = [drawn], h.pipeline.services[0]
+    service.process.poll.return_value = faults.ABANDONED
+    list(faults.stop(h, service))
+    assert len(h.complaints) == wrong
+
+
+def test_a_clock_that_was_stepped_is_seen_in_the_log(tmp_path):
+    h = Dry(1, tmp_path)
+    service = h.pipeline.services[0]
+    assert h.last_said_ms(service) is None
+    service.log.read_text.return_value = "1970-01-01T00:00:01.000Z info x\n1970-01-01T00:00:02.500Z debug y\n at z\n"
+    assert h.last_said_ms(service) == 2500
 
 
 def test_a_trap_is_taken_out_alone():
