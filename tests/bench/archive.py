@@ -42,7 +42,7 @@ def archiver(stage, figures, options):
         if number < options.unsettled:
             continue
         figures.add(f"{label} beside two connections", "rows/s", ours, two, 0.8, "higher")
-        figures.add(f"{label} beside one connection", "rows/s", ours, one)
+        figures.add(f"{label} beside one connection", "rows/s", ours, one, None, "higher")
 
 
 def checkpoint(dsn):
@@ -156,6 +156,9 @@ def our_replay(stage, pipeline, target, count):
     subprocess.run([*command, "--config", pipeline.config_file], check=True, stdin=subprocess.DEVNULL,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     ended = time.time()
+    with psycopg.connect(pipeline.dsn) as db:
+        ((sent,),) = db.execute("select sum(marked - refused) from replay_job").fetchall()
+    assert sent == count, sent
     begin, end = stage.appended(target)
     return count / (end - begin), (begin - began) * 1e6 / count, count / (ended - began)
 

@@ -38,8 +38,8 @@ def arguments():
                         "no other part")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="one small round of each")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
-    parser.add_argument("--rounds", type=int, help="of throughput, start, archiver and "
-                        "replay (default 3), lateness and burst (default 2)")  # fmt: skip
+    parser.add_argument("--rounds", type=int, help="of all but memory and retention (default 4; lateness, burst and "
+                        "the peer 2); where it is odd, one side goes first more often")  # fmt: skip
     parser.add_argument("--count", type=int, help="records of a throughput round (default 500000)")
     parser.add_argument("--plot", metavar="FILE", help="draw the distributions of lateness there (SVG)")
     options = parser.parse_args()
@@ -53,7 +53,8 @@ def sized(options):
     """How much of everything there is."""
     small = options.quick
     options.lateness_rounds = options.burst_rounds = options.rounds or (1 if small else 2)
-    options.rounds = options.rounds or (1 if small else 3)
+    options.peer_rounds = options.rounds or (1 if small else 2)
+    options.rounds = options.rounds or (1 if small else 4)
     options.unsettled = 0 if small else 3  # rounds of a part that are counted nowhere, first
     options.count = options.count or (50_000 if small else 500_000)
     options.pending = [100_000, 200_000] if small else [1_000_000, 10_000_000]
@@ -68,8 +69,7 @@ def sized(options):
     options.warm_up = 5000 if small else 500_000
     options.peer_count = 5000 if small else 20_000
     options.peer_times = 60 if small else 20
-    options.peer_warm_up = 500 if small else 5000
-    options.peer_rounds = 1 if small else 2
+    options.peer_warm_up = 500 if small else 50_000
     options.peer_rates = [200] if small else [200, 1000]
     options.peer_seconds = 5 if small else 15
     return options

@@ -49,6 +49,7 @@ class Figures:
             "met": met,
             "spread": [min(spread), max(spread)],
             "rounds": len(self.rounds[name]),
+            "each": self.rounds[name],  # in their order: ours goes first in every other one
         }
         if name in self.curves:
             figure["curve"] = self.curve(name)
@@ -80,7 +81,7 @@ def print_table(figures):
         sign = "≥" if f["better"] == "higher" else "≤"
         goal = "" if f["goal"] is None else f"{sign} {text(f['goal'])}"
         met = {None: "", True: "met", False: "missed"}[f["met"]]
-        spread = f"{text(f['spread'][0])} to {text(f['spread'][1])}"
+        spread = f"{text(f['spread'][0])} to {text(f['spread'][1])}" if f["rounds"] > 1 else "one round"
         print(f"| {f['name']} | {text(f['ours'])} {f['unit']} | {text(f['raw'])} | {text(f['ratio'])} "
               f"| {spread} | {goal} | {met} |")  # fmt: skip
 

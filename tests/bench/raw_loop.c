@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the router and the delayer are measured against: reads a topic, sends each record on with as
  * many headers as they do, and commits the offsets in the same transaction. Nothing is decoded or
- * decided. bootstrap= source= target= group= headers=tier|target count= [counter=FILE]
- * [offsets=first|last] [value=BYTES] [batch=] [linger=MS]
+ * decided. bootstrap= source= target= group= headers=tier|target count= [handler=NAME of a tier's
+ * records] [counter=FILE] [offsets=first|last] [value=BYTES] [batch=] [linger=MS]
  * It may be started before there is anything to read, and ends when `count` records are out, of all
  * the loops that share the counter. Offsets go last while records are sent as they come; first, a
  * whole batch is read before: see README.md. */
@@ -23,7 +23,7 @@ struct loop {
     rd_kafka_t *consumer, *producer;
     rd_kafka_queue_t *queue;
     rd_kafka_topic_t *target;
-    const char *source;
+    const char *source, *handler;
     bool of_tier, offsets_first;
     size_t value, batch;
     int64_t next[MOST_PARTITIONS]; /* 0: not in this batch */
@@ -33,14 +33,14 @@ struct loop {
 /* Of the product's names and lengths. */
 static rd_kafka_headers_t *headers_of(const struct loop *l)
 {
-    static const struct {
+    const struct {
         const char *name, *value;
     } headers[] = {
         {"reprise-task-id", "7b0e1c52-33a1-4a5e-9f00-000000000000"},
         {"reprise-attempt", "2"},
         {"reprise-due", "1763700000000"},
         {"reprise-first-failed-at", "1763700000000"},
-        {"reprise-target", "target"},
+        {"reprise-target", l->handler},
         {"reprise-policy", "default"},
     };
     size_t n = l->of_tier ? 6 : 4;
@@ -139,6 +139,7 @@ int main(int argc, char **argv)
     atomic_long alone = 0, *done = &alone;
     struct loop l = {
         .source = bench_arg(argv, "source", NULL),
+        .handler = bench_arg(argv, "handler", "target"),
         .of_tier = strcmp(bench_arg(argv, "headers", NULL), "tier") == 0,
         .offsets_first = strcmp(bench_arg(argv, "offsets", "last"), "first") == 0,
         .value = (size_t)bench_number(argv, "value", "100000000"),

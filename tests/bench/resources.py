@@ -79,7 +79,12 @@ def first_append(stage, topic):
         return None
 
 
-def codec(_stage, figures, _options):
+def codec(_stage, figures, options):
+    for _ in range(options.rounds):
+        codec_round(figures)
+
+
+def codec_round(figures):
     done = subprocess.run([BUILD / "bin/codec_bench"], capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         what, took = line.split(" million/s")

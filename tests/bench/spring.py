@@ -55,14 +55,14 @@ class Ledger:
         wait_for(lambda: self.done() >= count or time.sleep(0.2), f"{count} tasks to come again", timeout)
 
     def rate(self):
-        """Failures to re-invocations a second. The second that each waits is not counted."""
+        """Failures to re-invocations a second, from the first failure on: while the first ones wait, others fail."""
         entries = self.entries()
         begin, end = min(e[2] for e in entries), max(e[3] for e in entries)
-        return self.count / ((end - begin) / 1e6 - DELAY_S)
+        return self.count / ((end - begin) / 1e6)
 
     def late_ms(self):
-        """From when the handler failed, as it knows: both write due times of their own, later."""
-        return sorted((e[3] - e[2]) / 1000 - 1000 * DELAY_S for e in self.entries())
+        """From the millisecond in which the handler failed, which is all that due times know of it."""
+        return sorted(e[3] / 1000 - e[2] // 1000 - 1000 * DELAY_S for e in self.entries())
 
 
 class Reprise:

@@ -158,6 +158,17 @@ class Stage:
         pids = (self.kafka.folder / "pids").read_text().split()[1::2]
         return sum(map(processor_us, pids))
 
+    def settle(self):
+        """Until the brokers are through with what was just made: partitions, groups, a backlog."""
+        last = float("inf")
+        while True:
+            before = self.broker_us()
+            time.sleep(0.5)
+            used = self.broker_us() - before
+            if used > 0.8 * last:
+                return
+            last = used
+
     def wait_joined(self, group, topic, members):
         """Until each member of the group has a share of the topic, and all of it has an owner."""
         partitions = len(self.kafka.admin.list_topics(topic).topics[topic].partitions)

@@ -27,6 +27,7 @@ def our_rate(stage, pipeline, service, metric, backlog, workers, target):
     (process,) = pipeline.start(service)
     stage.wait_joined(f"{pipeline.prefix}reprise-{service}", backlog["topic"], workers)
     fill = Fill(bootstrap=stage.kafka.bootstrap, **backlog)
+    stage.settle()
     before, broker = processor_us(process.process.pid), stage.broker_us()
     fill.release()
     wait_for_metric([process], metric, backlog["count"])
@@ -44,13 +45,14 @@ def raw_rate(stage, backlog, workers, headers, partitions, value=100_000_000):
         loops = [
             start(
                 "raw_loop", bootstrap=stage.kafka.bootstrap, source=source, target=target, id=i,
-                group=group, headers=headers, value=value, count=backlog["count"],
+                group=group, headers=headers, value=value, handler=backlog["target"], count=backlog["count"],
                 counter=counter.name, offsets="first" if stage.brokers() > 1 else "last",
             )
             for i in range(workers)
         ]  # fmt: skip
         stage.wait_joined(group, source, workers)
         fill = Fill(bootstrap=stage.kafka.bootstrap, **{**backlog, "topic": source})
+        stage.settle()
         before, broker = sum(processor_us(loop.pid) for loop in loops), stage.broker_us()
         fill.release()
         done = [answer(loop) for loop in loops]
@@ -71,8 +73,7 @@ def add_rates(figures, label, what, ours, raw, goal):
 
 
 def router(stage, figures, options):
-    for _ in range(options.unsettled):
-        router_round(stage, None, options.count, 0, "")
+    settle(stage, options, router_round)
     for size in options.sizes:
         for workers in sorted({1, CORES}):
             label = f"router, {size} B, {workers} worker{'s' if workers > 1 else ''}"
@@ -95,9 +96,15 @@ def router_round(stage, figures, count, number, label, size=200, workers=1, part
     add_rates(figures, label, "event", ours, raw, goal)
 
 
+def settle(stage, options, *rounds):
+    """Of each kind of round some that are counted nowhere."""
+    for one in rounds:
+        for number in range(options.unsettled):
+            one(stage, None, options.count, number, "")
+
+
 def delayer(stage, figures, options):
-    for _ in range(options.unsettled):
-        delayer_round(stage, None, options.count, 0, "")
+    settle(stage, options, delayer_round)
     for size in options.sizes:
         label = f"delayer, {size} B, a backlog that is due"
         for number in range(options.rounds):
@@ -121,6 +128,7 @@ def delayer_round(stage, figures, count, number, label, size=200, partitions=8, 
 
 
 def scale(stage, figures, options):
+    settle(stage, options, router_round)
     for number, workers, partitions in itertools.product(range(options.rounds), (1, 2, 4), (4, 16, 64)):
         label = f"scale, router, 200 B, workers: {workers}, partitions: {partitions}"
         router_round(stage, figures, options.count // 2, number, label, 200, workers, partitions, None)
@@ -130,13 +138,14 @@ def transaction(stage, figures, options):
     transaction_costs(stage, figures, options, "1 broker")
     with more_brokers(stage.postgres, 3, options.warm_up) as replicated:
         transaction_costs(replicated, figures, options, "3 brokers")
+        settle(replicated, options, router_round, delayer_round)
         for number in range(options.rounds):
             router_round(replicated, figures, options.count // 2, number, "router, 200 B, 3 brokers")
             delayer_round(replicated, figures, options.count // 2, number, "delayer, 200 B, 3 brokers")
 
 
 def transaction_costs(stage, figures, options, label):
-    for batch in (1, 100, 1000):
+    for _, batch in itertools.product(range(options.rounds), (1, 100, 1000)):
         source, target = stage.topic("raw-source", 1), stage.topic("raw-target", 1)
         took = run("raw_transaction", bootstrap=stage.kafka.bootstrap, source=source, target=target,
                    group=f"{target}-group", batch=batch, count=options.transactions)  # fmt: skip
