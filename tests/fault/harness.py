@@ -289,7 +289,10 @@ class Harness:
         for name in sorted(name for name in self.met if name not in LURKING):
             print(f"{name}: {self.met[name]} met a job that was under way")
         if history.may_double:
-            print("{} of {} outcomes came more than once".format(*Judge(history).doubled()))
+            doubled, of = Judge(history).doubled()
+            print(f"{doubled} of {of} outcomes came more than once")
+            if doubled > of // 10:  # in 25 cycles it was one of fifty
+                self.complain(f"{doubled} of {of} outcomes came more than once")
         print(
             f"{len(self.load.plans)} tasks, {len(history.events)} events,"
             f" {len(history.deliveries)} re-invocations, {len(history.letters)} dead letters,"
