@@ -109,13 +109,13 @@ class Harness:
         """Whether a broker or the database was, in this cycle."""
         return any(FAULTS[fault][1] in ("brokers", "network", "postgres") for fault in self.drawn)
 
-    def last_said_ms(self, service):
-        """The time, by its own clock, of the last line in its log that has one."""
+    def ahead_ms(self, service, since_ms):
+        """How far its clock was ahead when it last wrote into its log; None where that was before."""
         lines = re.findall(r"^(\S+)Z \w+ ", service.log.read_text(errors="replace"), re.MULTILINE)
-        if not lines:
+        if not lines or (written_ms := service.log.stat().st_mtime * 1000) < since_ms:
             return None
-        time = datetime.datetime.fromisoformat(lines[-1]).replace(tzinfo=datetime.timezone.utc)
-        return round(time.timestamp() * 1000)
+        said = datetime.datetime.fromisoformat(lines[-1]).replace(tzinfo=datetime.timezone.utc)
+        return said.timestamp() * 1000 - written_ms
 
     def wanting(self):
         """The kinds of services of which there may be one more."""

@@ -273,9 +273,11 @@ def test_a_drain_may_be_abandoned_where_servers_are_away(tmp_path, drawn, wrong)
 def test_a_clock_that_was_stepped_is_seen_in_the_log(tmp_path):
     h = Dry(1, tmp_path)
     service = h.pipeline.services[0]
-    assert h.last_said_ms(service) is None
+    assert h.ahead_ms(service, 0) is None
     service.log.read_text.return_value = "1970-01-01T00:00:01.000Z info x\n1970-01-01T00:00:02.500Z debug y\n at z\n"
-    assert h.last_said_ms(service) == 2500
+    service.log.stat.return_value.st_mtime = 2
+    assert h.ahead_ms(service, 2000) == 500
+    assert h.ahead_ms(service, 2001) is None
 
 
 def test_a_trap_is_taken_out_alone():
