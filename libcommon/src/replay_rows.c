@@ -18,46 +18,42 @@
 /* 2000-01-01, from where PostgreSQL counts. */
 #define EPOCH_MS INT64_C(946684800000)
 
-/* E: what only an event has, which goes to the router. */
 #define ITEM_COLUMNS(X) X(n) X(refused) X(edited)
-#define COLUMNS(X, E)                                                                              \
+#define COLUMNS(X)                                                                                 \
     X(id)                                                                                          \
     X(reason)                                                                                      \
-    E(detail)                                                                                      \
-    E(category)                                                                                    \
-    E(policy)                                                                                      \
+    X(detail)                                                                                      \
+    X(category)                                                                                    \
+    X(policy)                                                                                      \
     X(attempts)                                                                                    \
     X(task_id) X(task_type) X(target) X(task_key) X(payload) X(header_keys) X(header_values)       \
-        X(attempt) E(error_class) E(error_message) E(error_category) E(cause_classes)              \
-            E(cause_messages) E(source) X(first_failed_at) X(failed_at) E(raw) X(record)           \
-                E(record_key)
+        X(attempt) X(error_class) X(error_message) X(error_category) X(cause_classes)              \
+            X(cause_messages) X(source) X(first_failed_at) X(failed_at) X(raw) X(record)           \
+                X(record_key)
 
 #define AS_ENUM(name)   C_##name,
 #define AS_COLUMN(name) ", d." #name
-#define AS_NULL(name)   ", NULL"
 
-enum column { ITEM_COLUMNS(AS_ENUM) C_about, COLUMNS(AS_ENUM, AS_ENUM) };
+enum column { ITEM_COLUMNS(AS_ENUM) C_about, COLUMNS(AS_ENUM) };
 
 /* OFFSET 0 keeps the subquery what it is: a look at one row by its key. Joined freely, the planner
  * may read whole days for it. */
-#define WINDOW(E)                                                                                  \
-    "SELECT i.n, i.refused, i.edited::text, CASE WHEN $3::boolean THEN json_build_object('id', "   \
-    "d.task_id, 'type', d.task_type,"                                                              \
-    " 'attempts', coalesce(d.attempts, d.attempt), 'reason', d.reason, 'category', d.category,"    \
-    " 'error', json_build_object('class', d.error_class, 'message', d.error_message,"              \
-    "  'category', d.error_category))::text END" COLUMNS(AS_COLUMN, E)                             \
-        " FROM (SELECT *, sum(size) OVER (ORDER BY n) - size AS before FROM replay_item"           \
-        "  WHERE job = $1 AND n >= $2 AND n < $2::bigint + " WINDOW_ROWS ") AS i"                  \
-        " LEFT JOIN LATERAL (SELECT * FROM dead_letter AS l WHERE l.dead_at = i.dead_at "          \
-        "AND l.id = i.id"                                                                          \
-        "  OFFSET 0) AS d ON true"                                                                 \
-        " WHERE i.before < " WINDOW_BYTES " ORDER BY i.n"
-
-static const char window_of_events[] = WINDOW(AS_COLUMN), window_of_tasks[] = WINDOW(AS_NULL);
+static const char window_sql[] =
+    "SELECT i.n, i.refused, i.edited::text, CASE WHEN $3::boolean THEN json_build_object('id', "
+    "d.task_id, 'type', d.task_type,"
+    " 'attempts', coalesce(d.attempts, d.attempt), 'reason', d.reason, 'category', d.category,"
+    " 'error', json_build_object('class', d.error_class, 'message', d.error_message,"
+    "  'category', d.error_category))::text END" COLUMNS(
+        AS_COLUMN) " FROM (SELECT *, sum(size) OVER (ORDER BY n) - size AS before FROM replay_item"
+                   "  WHERE job = $1 AND n >= $2 AND n < $2::bigint + " WINDOW_ROWS ") AS i"
+                   " LEFT JOIN LATERAL (SELECT * FROM dead_letter AS l WHERE l.dead_at = i.dead_at "
+                   "AND l.id = i.id"
+                   "  OFFSET 0) AS d ON true"
+                   " WHERE i.before < " WINDOW_BYTES " ORDER BY i.n";
 
 struct rp_replay_rows {
     char *dsn, *job;
-    bool about, events; /* whether these are read */
+    bool about;
     struct rp_db *db;
     PGresult *window; /* rows from `first` on */
     int64_t first;
@@ -65,19 +61,14 @@ struct rp_replay_rows {
     struct rp_arena arena;
 };
 
-int rp_replay_rows_new(const char *dsn, const char *job, const struct rp_replay_options *options,
-                       struct rp_replay_rows **out, struct rp_error *err)
+int rp_replay_rows_new(const char *dsn, const char *job, bool about, struct rp_replay_rows **out,
+                       struct rp_error *err)
 {
     struct rp_replay_rows *r = calloc(1, sizeof *r);
     if (r == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a job's rows");
     *r = (struct rp_replay_rows){
-        .dsn = strdup(dsn),
-        .job = strdup(job),
-        .about = options->jq != NULL,
-        .events = options->to_router,
-        .asked = -1,
-    };
+        .dsn = strdup(dsn), .job = strdup(job), .about = about, .asked = -1};
     *out = r;
     if (r->dsn != NULL && r->job != NULL)
         return 0;
@@ -123,8 +114,7 @@ static int ask(struct rp_replay_rows *r, int64_t n, struct rp_error *err)
     const char *values[] = {r->job, rp_format_int(n, number), r->about ? "true" : "false"};
     if (r->db == NULL && rp_db_open(r->dsn, "reprise replay rows", TIMEOUT_MS, &r->db, err) != 0)
         return -1;
-    const char *sql = r->events ? window_of_events : window_of_tasks;
-    if (rp_db_send(r->db, sql, 3, values, true, err) != 0)
+    if (rp_db_send(r->db, window_sql, 3, values, true, err) != 0)
         return -1;
     r->asked = n;
     return 0;

@@ -5,7 +5,6 @@
 #include "arena.h"
 #include "db.h"
 #include "dead_letter.h"
-#include "replay_options.h"
 
 /* The rows of a replay job, in the order of their numbers: read by windows, of which the next one
  * is on its way while one is worked through, and taken as it comes. A window is bounded in rows and
@@ -17,17 +16,14 @@ struct rp_replay_row {
     bool gone;               /* the archive has no such dead letter any more */
     struct rp_bytes refused; /* why it is not to be sent; null: it is */
     struct rp_bytes edited;  /* JSON: what is to be sent in its place; null: it is as it was */
-    struct rp_bytes about;   /* JSON: the task, as transforms see it; null where there are none */
+    struct rp_bytes about;   /* JSON: the task, as transforms see it */
     struct rp_bytes record;  /* the record's own bytes, where the columns do not say it all */
-    /* For the router alone: the key of the dead letter's record, and of `letter` its detail,
-     * category, policy and raw bytes, its task's error and source. Else null. */
-    struct rp_bytes key;
+    struct rp_bytes key;     /* of the dead letter's record */
     struct rp_dead_letter letter;
 };
 
-/* `options`: the job's, of which nothing is kept. What they have no use for is not read. */
-RP_NODISCARD int rp_replay_rows_new(const char *dsn, const char *job,
-                                    const struct rp_replay_options *options,
+/* `about`: somebody reads that. */
+RP_NODISCARD int rp_replay_rows_new(const char *dsn, const char *job, bool about,
                                     struct rp_replay_rows **out, struct rp_error *err);
 void rp_replay_rows_free(struct rp_replay_rows *r);
 

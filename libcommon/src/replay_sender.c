@@ -58,7 +58,8 @@ int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_
     rp_replay_group(job->id, id);
     if (rp_kafka_new_admin(&s->config, &s->client, err) == 0 &&
         rp_publisher_new(&s->config, id, "5", &s->publisher, err) == 0 &&
-        rp_replay_rows_new(config->postgres.dsn, job->id, &job->options, &s->rows, err) == 0)
+        rp_replay_rows_new(config->postgres.dsn, job->id, job->options.jq != NULL, &s->rows, err) ==
+            0)
         return 0;
     rp_replay_sender_free(s);
     *out = NULL;

@@ -20,9 +20,8 @@
 #define ITEMS   5
 #define PRODUCE 0 /* the protocol's number */
 
-int __wrap_rp_replay_rows_new(const char *dsn, const char *job,
-                              const struct rp_replay_options *options, struct rp_replay_rows **out,
-                              struct rp_error *err);
+int __wrap_rp_replay_rows_new(const char *dsn, const char *job, bool about,
+                              struct rp_replay_rows **out, struct rp_error *err);
 void __wrap_rp_replay_rows_free(struct rp_replay_rows *r);
 void __wrap_rp_replay_rows_forget(struct rp_replay_rows *r);
 int __wrap_rp_replay_rows_at(struct rp_replay_rows *r, int64_t n, struct rp_replay_row *out,
@@ -59,13 +58,12 @@ static int fail_once(struct rp_error *with, struct rp_error *err)
     return -1;
 }
 
-int __wrap_rp_replay_rows_new(const char *dsn, const char *job,
-                              const struct rp_replay_options *options, struct rp_replay_rows **out,
-                              struct rp_error *err)
+int __wrap_rp_replay_rows_new(const char *dsn, const char *job, bool about,
+                              struct rp_replay_rows **out, struct rp_error *err)
 {
     (void)dsn;
     (void)job;
-    (void)options;
+    (void)about;
     *out = no_rows ? NULL : (struct rp_replay_rows *)(void *)&any;
     return no_rows ? rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory") : 0;
 }

@@ -229,7 +229,7 @@ static int start_pulse(struct rp_error *err)
 static int start_rows(struct rp_error *err)
 {
     struct rp_replay_rows *r;
-    if (rp_replay_rows_new("host=/nowhere", JOB, &(struct rp_replay_options){0}, &r, err) != 0)
+    if (rp_replay_rows_new("host=/nowhere", JOB, false, &r, err) != 0)
         return -1;
     rp_replay_rows_free(r);
     return 0;
