@@ -180,6 +180,12 @@ static int check_finite(struct rp_schema *s, struct rp_error *err)
     return 0;
 }
 
+/* avro-c says so, too, of a record, an enum or a fixed whose name is none. */
+static bool is_no_memory(int rc)
+{
+    return rc == ENOMEM && strstr(avro_strerror(), "Invalid Avro identifier") == NULL;
+}
+
 int rp_schema_parse(struct rp_bytes json, struct rp_schema *out, struct rp_error *err)
 {
     *out = (struct rp_schema){0};
@@ -191,10 +197,11 @@ int rp_schema_parse(struct rp_bytes json, struct rp_schema *out, struct rp_error
         return rp_fail(err, RP_E_SCHEMA, RP_POISON, "the schema is empty");
     if (check_depth(json, err) != 0)
         return -1;
+    avro_set_error("%s", ""); /* of what failed before */
     int rc = avro_schema_from_json_length(json.data, json.len, &out->root);
     if (rc != 0) {
         out->root = NULL;
-        if (rc == ENOMEM)
+        if (is_no_memory(rc))
             return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a schema");
         return rp_fail(err, RP_E_SCHEMA, RP_POISON, "no Avro schema: %s", avro_strerror());
     }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -80,6 +81,17 @@ static const struct {
      "\"type\":[\"null\",\"int\",\"long\",\"PigValue\"]}]}",
      UINT64_C(0xe795dc6656b7e95b)},
 };
+
+static bool memory_is_short;
+
+int __real_avro_schema_from_json_length(const char *json, size_t n, avro_schema_t *out);
+int __wrap_avro_schema_from_json_length(const char *json, size_t n, avro_schema_t *out);
+
+/* Not always does avro-c say a word when it has no memory. */
+int __wrap_avro_schema_from_json_length(const char *json, size_t n, avro_schema_t *out)
+{
+    return memory_is_short ? ENOMEM : __real_avro_schema_from_json_length(json, n, out);
+}
 
 static void parse(const char *json, struct rp_schema *out)
 {
@@ -163,6 +175,35 @@ static void what_is_no_schema_is_refused(void **state)
     assert_refused(rp_str("{\"type\":\"record\",\"name\":\"A\",\"fields\":["
                           "{\"name\":\"a\",\"type\":\"int\"},{\"name\":\"a\",\"type\":\"int\"}]}"),
                    "two fields a");
+}
+
+/* avro-c says of such a name what it says for want of memory, and whoever waits for memory that is
+ * there waits for ever. */
+static void a_name_that_is_none_is_refused(void **state)
+{
+    static const char *const schemas[] = {
+        "{\"type\":\"record\",\"name\":\"$\",\"fields\":[{\"name\":\"a\",\"type\":\"int\"}]}",
+        "{\"type\":\"enum\",\"name\":\"a-b\",\"symbols\":[\"A\"]}",
+        "[{\"type\":\"fixed\",\"name\":\"\",\"size\":1}]",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++)
+        assert_refused(rp_str(schemas[i]), "no Avro schema: Invalid Avro identifier");
+}
+
+static void want_of_memory_does_not_refuse_a_schema(void **state)
+{
+    static const char name[] = "{\"type\":\"fixed\",\"name\":\"$\",\"size\":1}";
+    struct rp_schema schema;
+    struct rp_error err;
+    (void)state;
+    assert_refused(rp_str(name), "Invalid");
+    memory_is_short = true;
+    int rc = rp_schema_parse(rp_str("\"int\""), &schema, &err);
+    memory_is_short = false;
+    assert_int_equal(rc, -1);
+    assert_int_equal(err.code, RP_E_NOMEM);
+    assert_int_equal(err.cls, RP_RETRIABLE);
 }
 
 static void a_schema_too_deep_is_refused(void **state)
@@ -320,6 +361,8 @@ int main(void)
         cmocka_unit_test(fingerprints_are_the_specifications),
         cmocka_unit_test(names_take_the_namespace_around_them),
         cmocka_unit_test(what_is_no_schema_is_refused),
+        cmocka_unit_test(a_name_that_is_none_is_refused),
+        cmocka_unit_test(want_of_memory_does_not_refuse_a_schema),
         cmocka_unit_test(a_schema_too_deep_is_refused),
         cmocka_unit_test(a_schema_too_large_is_refused),
         cmocka_unit_test(a_schema_with_too_many_records_is_refused),
