@@ -124,6 +124,11 @@ json_t *rp_json_skeleton(struct rp_bytes text, bool *fragile, struct rp_error *w
     json_error_t e;
     if (rp_json_check_tree(text, why) != 0)
         return NULL;
+    /* jansson passes over it behind a number. */
+    if (text.len > 0 && memchr(text.data, '\0', text.len) != NULL) {
+        (void)rp_fail(why, RP_E_DECODE, RP_POISON, "it holds a NUL byte");
+        return NULL;
+    }
     char *copy = malloc(text.len + 1);
     if (copy == NULL) {
         (void)rp_fail(why, RP_E_NOMEM, RP_RETRIABLE, "no memory for %zu bytes", text.len);

@@ -99,6 +99,18 @@ static void what_only_looks_like_a_number_is_text(void **state)
     assert_int_equal(form, RP_PAYLOAD_JSON);
 }
 
+/* jansson passes over it behind a number. */
+static void a_nul_byte_makes_no_json(void **state)
+{
+    (void)state;
+    assert_int_equal(look("1\0", 2), 0);
+    assert_int_equal(form, RP_PAYLOAD_TEXT);
+    assert_int_equal(look("{\"a\": 5\0, \"b\": 1}", 17), 0);
+    assert_int_equal(form, RP_PAYLOAD_TEXT);
+    assert_int_equal(look("\"\\u0000\"", 8), 0);
+    assert_int_equal(form, RP_PAYLOAD_JSON);
+}
+
 static void a_schema_is_asked_for_once_by_its_id(void **state)
 {
     (void)state;
@@ -229,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(what_only_looks_like_a_number_is_text),
+        T(a_nul_byte_makes_no_json),
         T(a_schema_is_asked_for_once_by_its_id),
         T(what_is_no_id_is_not_asked_for),
         T(a_registry_that_does_not_answer_at_once_is_waited_for),
