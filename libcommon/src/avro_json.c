@@ -274,6 +274,9 @@ int rp_avro_to_json(const struct rp_schema *schema, struct rp_bytes value, size_
     struct reader r = {schema, value.data, from, value.len, 0, out, err};
     if (from > value.len)
         return rp_fail(err, RP_E_DECODE, RP_POISON, "the value is cut off");
+    if (schema->ambiguous)
+        return rp_fail(err, RP_E_DECODE, RP_POISON,
+                       "a union of the schema holds two types of one name");
     if (read_value(&r, schema->root) != 0)
         return -1;
     return r.at == r.len ? 0 : bad(&r, "bytes are left over");

@@ -18,7 +18,8 @@
 #define RP_AVRO_MAX_DEPTH 200
 
 /* Appends the value that begins at byte `from` of `value` and must end where `value` ends. Fails
- * with RP_E_DECODE (POISON) and the byte; also where a string is no UTF-8. */
+ * with RP_E_DECODE (POISON) and the byte; also where a string is no UTF-8, and of an ambiguous
+ * schema. */
 RP_NODISCARD int rp_avro_to_json(const struct rp_schema *schema, struct rp_bytes value, size_t from,
                                  struct rp_buf *out, struct rp_error *err);
 

@@ -78,9 +78,40 @@ static int walk_record(struct rp_schema *s, avro_schema_t type, struct rp_error 
     return 0;
 }
 
+static bool is_named(avro_schema_t type)
+{
+    return is_avro_record(type) || is_avro_enum(type) || is_avro_fixed(type);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static bool have_one_name(avro_schema_t a, avro_schema_t b)
+{
+    if (!is_named(a) || !is_named(b))
+        return avro_typeof(a) == avro_typeof(b);
+    return is_same(avro_schema_name(a), avro_schema_name(b)) &&
+           is_same(avro_schema_namespace(a), avro_schema_namespace(b));
+}
+
+static bool is_ambiguous(avro_schema_t type)
+{
+    size_t n = avro_schema_union_size(type);
+    for (size_t i = 1; i < n; i++) {
+        avro_schema_t branch = rp_schema_resolve(avro_schema_union_branch(type, (int)i));
+        for (size_t j = 0; j < i; j++)
+            if (have_one_name(branch, rp_schema_resolve(avro_schema_union_branch(type, (int)j))))
+                return true;
+    }
+    return false;
+}
+
 static int walk_union(struct rp_schema *s, avro_schema_t type, struct rp_error *err)
 {
     size_t n = avro_schema_union_size(type);
+    s->ambiguous = s->ambiguous || is_ambiguous(type);
     for (size_t i = 0; i < n; i++) {
         avro_schema_t branch = avro_schema_union_branch(type, (int)i);
         if (is_avro_union(branch))

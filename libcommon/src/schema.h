@@ -14,6 +14,9 @@ struct rp_schema {
     avro_schema_t root;
     struct rp_schema_record *records; /* all that it defines, each once */
     size_t n_records;
+    /* A union holds two types of one name, against Avro's rules. Its values can be read, but told
+     * apart by their branch alone. */
+    bool ambiguous;
 };
 
 #define RP_SCHEMA_MAX_BYTES   (256u * 1024)

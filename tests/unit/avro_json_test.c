@@ -98,6 +98,30 @@ static void branches_have_names_where_json_cannot_tell(void **state)
           AVRO("\x00"), "{\"a.R\":{}}");
 }
 
+/* Avro has no such unions, but avro-c and some writers do. As JSON the value would become one of
+ * the first type of the name. */
+static void a_union_of_two_types_of_one_name_has_no_json(void **state)
+{
+    static const char *const schemas[] = {
+        "[\"null\",\"int\",\"int\"]",
+        "[\"null\",{\"type\":\"array\",\"items\":\"float\"},"
+        "{\"type\":\"array\",\"items\":\"double\"}]",
+        "[\"null\",{\"type\":\"fixed\",\"name\":\"a.F\",\"size\":1},\"a.F\"]",
+    };
+    struct rp_buf text = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
+        struct rp_schema schema = parse(schemas[i]);
+        assert_int_equal(rp_avro_to_json(&schema, AVRO("\0"), 0, &text, &err), -1);
+        assert_int_equal(err.code, RP_E_DECODE);
+        assert_says(&err, "two types of one name");
+        rp_schema_clear(&schema);
+    }
+    check("[\"int\",{\"type\":\"fixed\",\"name\":\"a.F\",\"size\":1},"
+          "{\"type\":\"fixed\",\"name\":\"b.F\",\"size\":1}]",
+          AVRO("\x04x"), "{\"b.F\":{\"base64\": \"eA==\"}}");
+}
+
 static void bytes_that_are_of_no_such_type_are_refused(void **state)
 {
     (void)state;
@@ -343,6 +367,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_goes_both_ways),
         cmocka_unit_test(branches_have_names_where_json_cannot_tell),
+        cmocka_unit_test(a_union_of_two_types_of_one_name_has_no_json),
         cmocka_unit_test(bytes_that_are_of_no_such_type_are_refused),
         cmocka_unit_test(json_that_is_of_no_such_type_is_refused),
         cmocka_unit_test(what_nests_too_deep_is_refused),
