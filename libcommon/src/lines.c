@@ -168,10 +168,11 @@ static int give(struct rp_lines *l, struct rp_bytes text, struct rp_bytes *line)
 int rp_lines_next(struct rp_lines *l, struct rp_bytes *line, bool *more, struct rp_error *err)
 {
     for (;;) {
-        const uint8_t *begin_at = l->text.data + l->from, *feed = NULL;
+        const uint8_t *feed = NULL;
         if (l->text.len > l->seen)
             feed = memchr(l->text.data + l->seen, '\n', l->text.len - l->seen);
         if (feed != NULL) {
+            const uint8_t *begin_at = l->text.data + l->from;
             *more = true;
             l->from = l->seen = (size_t)(feed + 1 - l->text.data);
             return give(l, (struct rp_bytes){begin_at, (size_t)(feed - begin_at)}, line);
