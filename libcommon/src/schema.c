@@ -211,10 +211,12 @@ static int check_finite(struct rp_schema *s, struct rp_error *err)
     return 0;
 }
 
-/* avro-c says so, too, of a record, an enum or a fixed whose name is none. */
+/* avro-c returns ENOMEM, too, for a name that is none and for one that is defined twice. What it
+ * says for want of memory is that, or nothing. */
 static bool is_no_memory(int rc)
 {
-    return rc == ENOMEM && strstr(avro_strerror(), "Invalid Avro identifier") == NULL;
+    const char *why = avro_strerror();
+    return rc == ENOMEM && (why[0] == '\0' || strstr(why, "Cannot allocate") != NULL);
 }
 
 int rp_schema_parse(struct rp_bytes json, struct rp_schema *out, struct rp_error *err)

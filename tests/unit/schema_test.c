@@ -82,6 +82,14 @@ static const struct {
      UINT64_C(0xe795dc6656b7e95b)},
 };
 
+const char *__lsan_default_suppressions(void);
+
+/* avro-c does not free a type that defines a name anew. */
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libavro";
+}
+
 static bool memory_is_short;
 
 int __real_avro_schema_from_json_length(const char *json, size_t n, avro_schema_t *out);
@@ -177,27 +185,29 @@ static void what_is_no_schema_is_refused(void **state)
                    "two fields a");
 }
 
+#define FIXED(name) "{\"type\":\"fixed\",\"name\":\"" name "\",\"size\":1}"
+
 /* avro-c says of such a name what it says for want of memory, and whoever waits for memory that is
  * there waits for ever. */
-static void a_name_that_is_none_is_refused(void **state)
+static void a_name_that_is_none_or_comes_twice_is_refused(void **state)
 {
     static const char *const schemas[] = {
         "{\"type\":\"record\",\"name\":\"$\",\"fields\":[{\"name\":\"a\",\"type\":\"int\"}]}",
         "{\"type\":\"enum\",\"name\":\"a-b\",\"symbols\":[\"A\"]}",
-        "[{\"type\":\"fixed\",\"name\":\"\",\"size\":1}]",
+        "[" FIXED("") "]",
     };
     (void)state;
     for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++)
         assert_refused(rp_str(schemas[i]), "no Avro schema: Invalid Avro identifier");
+    assert_refused(rp_str("[" FIXED("F") "," FIXED("F") "]"), "no Avro schema: Cannot save");
 }
 
 static void want_of_memory_does_not_refuse_a_schema(void **state)
 {
-    static const char name[] = "{\"type\":\"fixed\",\"name\":\"$\",\"size\":1}";
     struct rp_schema schema;
     struct rp_error err;
     (void)state;
-    assert_refused(rp_str(name), "Invalid");
+    assert_refused(rp_str(FIXED("$")), "Invalid");
     memory_is_short = true;
     int rc = rp_schema_parse(rp_str("\"int\""), &schema, &err);
     memory_is_short = false;
@@ -361,7 +371,7 @@ int main(void)
         cmocka_unit_test(fingerprints_are_the_specifications),
         cmocka_unit_test(names_take_the_namespace_around_them),
         cmocka_unit_test(what_is_no_schema_is_refused),
-        cmocka_unit_test(a_name_that_is_none_is_refused),
+        cmocka_unit_test(a_name_that_is_none_or_comes_twice_is_refused),
         cmocka_unit_test(want_of_memory_does_not_refuse_a_schema),
         cmocka_unit_test(a_schema_too_deep_is_refused),
         cmocka_unit_test(a_schema_too_large_is_refused),
