@@ -101,7 +101,7 @@ rd_kafka_t *bench_producer(char **argv, const char *id, const char *linger_ms)
     return rk;
 }
 
-rd_kafka_t *bench_member(char **argv)
+rd_kafka_t *bench_member(char **argv, const char *fetch_min_bytes)
 {
     const char *settings[] = {"group.id",
                               bench_arg(argv, "group", NULL),
@@ -116,7 +116,7 @@ rd_kafka_t *bench_member(char **argv)
                               "fetch.queue.backoff.ms",
                               "5",
                               "fetch.min.bytes",
-                              "65536",
+                              fetch_min_bytes,
                               "fetch.wait.max.ms",
                               "10",
                               NULL};

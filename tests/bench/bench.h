@@ -26,8 +26,11 @@ rd_kafka_t *bench_client(rd_kafka_type_t type, char **argv, rd_kafka_conf_t *con
 /* A transactional producer that is ready; with `transactional=0` an idempotent one. It takes
  * delivery reports: without any a commit sleeps 10 ms at a time until all is delivered. */
 rd_kafka_t *bench_producer(char **argv, const char *id, const char *linger_ms);
-/* A member of `group=` that reads `source=`, one topic or several with commas between. */
-rd_kafka_t *bench_member(char **argv);
+/* A member of `group=` that reads `source=`, one topic or several with commas between. A fetch
+ * waits for so many bytes, or 10 ms. */
+#define BENCH_FETCH_BYTES                                                                          \
+    "65536" /* as the router's; one who is to have what comes at once takes 1 */
+rd_kafka_t *bench_member(char **argv, const char *fetch_min_bytes);
 
 /* A task of the type that failed just now; its key is its id. Borrows all of them. */
 struct rp_failed_task bench_task(struct rp_bytes id, const char *type, const char *target,

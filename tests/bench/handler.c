@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_opaque(conf, &h);
     h.producer = bench_client(RD_KAFKA_PRODUCER, argv, conf, sends);
-    h.consumer = bench_member(argv);
+    h.consumer = bench_member(argv, "1");
     int64_t committed_mono_ms = rp_mono_ms();
     for (;;) {
         rd_kafka_message_t *m = rd_kafka_consumer_poll(h.consumer, COMMIT_MS);

@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     d.producer =
         bench_producer(argv, bench_arg(argv, "group", NULL), bench_arg(argv, "linger", "0.5"));
     d.target = rd_kafka_topic_new(d.producer, bench_arg(argv, "target", NULL), NULL);
-    d.consumer = bench_member(argv);
+    d.consumer = bench_member(argv, BENCH_FETCH_BYTES);
     d.queue = rd_kafka_queue_get_consumer(d.consumer);
     int64_t last_mono_ms = rp_mono_ms();
     while (out < count) {

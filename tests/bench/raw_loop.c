@@ -153,7 +153,7 @@ int main(int argc, char **argv)
     l.messages = calloc(l.batch, sizeof *l.messages);
     l.producer = bench_producer(argv, id, bench_arg(argv, "linger", "0"));
     l.target = rd_kafka_topic_new(l.producer, bench_arg(argv, "target", NULL), NULL);
-    l.consumer = bench_member(argv);
+    l.consumer = bench_member(argv, BENCH_FETCH_BYTES);
     l.queue = rd_kafka_queue_get_consumer(l.consumer);
     if (*counter != '\0')
         done = bench_map(counter, sizeof *done);

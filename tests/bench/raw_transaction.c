@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     long count = bench_number(argv, "count", NULL), batch = bench_number(argv, "batch", NULL);
     rd_kafka_t *producer = bench_producer(argv, bench_arg(argv, "group", NULL), "0.5");
     rd_kafka_topic_t *target = rd_kafka_topic_new(producer, bench_arg(argv, "target", NULL), NULL);
-    rd_kafka_t *consumer = bench_member(argv);
+    rd_kafka_t *consumer = bench_member(argv, BENCH_FETCH_BYTES);
     rd_kafka_topic_partition_list_t *offsets = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_t *offset =
         rd_kafka_topic_partition_list_add(offsets, bench_arg(argv, "source", NULL), 0);
