@@ -222,13 +222,13 @@ static bool may_shorten(const struct arrivals *a, struct arriving *p)
 }
 
 /* The records are large: passes over all but the last before the committed offset, as many as took
- * up all the bytes. Those may be smaller again, so at least a quarter of what is left is kept; it
- * soon comes to its end all the same. */
+ * up all the bytes. Those may be smaller again, so at least half of what is left is kept; it soon
+ * comes to its end all the same. */
 static void shorten(struct arrivals *a, struct arriving *p, int64_t next)
 {
     struct rp_error err;
-    int64_t quarter = (p->until - next) / 4;
-    int64_t from = p->until - (p->stretch > quarter ? p->stretch : quarter);
+    int64_t half = (p->until - next) / 2;
+    int64_t from = p->until - (p->stretch > half ? p->stretch : half);
     if (from > next && may_shorten(a, p))
         (void)!seek(a, p->partition, from, &err); /* it is tried again after as many bytes */
     p->stretch = 0;
