@@ -94,10 +94,10 @@ class Rule:
 
 
 class Trap:
-    """Waits for the next request of a kind (an EndTxn that commits) that has these bytes, and loses its answer: what was asked is
+    """Waits for the next request of a kind (an EndTxn that commits) in which `having` (of bytes) is found, and loses its answer: what was asked is
     done all the same, unless the request is `lost` as well. `sprung(broker)` is called once it has passed."""
 
-    def __init__(self, api_key, pid=None, sprung=None, lost=False, having=b""):
+    def __init__(self, api_key, pid=None, sprung=None, lost=False, having=re.compile(b"")):
         self.api_key, self.pid, self.sprung, self.lost = api_key, pid, sprung, lost
         self.having, self.request, self.link = having, None, None
         self.done = threading.Event()  # with what it sprang on
@@ -193,7 +193,7 @@ class Relay:
         for trap in list(self.traps):
             if trap.api_key not in keys or (trap.api_key == END_TXN and data[-1:] == ABORTS):
                 continue
-            meant = trap.having in data and (trap.pid is None or trap.pid == link.pid)
+            meant = trap.having.search(data) and (trap.pid is None or trap.pid == link.pid)
             if meant and self.take(trap):
                 link.deaf, link.mute, trap.request, trap.link = True, trap.lost, data, link
                 return trap
