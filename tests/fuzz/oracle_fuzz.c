@@ -156,7 +156,7 @@ static void check_record(const struct rp_shape *shape, const char *record, avro_
 
 static avro_value_t without_union(avro_value_t value)
 {
-    avro_value_t branch;
+    avro_value_t branch = value;
     if (avro_value_get_type(&value) != AVRO_UNION)
         return value;
     must(avro_value_get_current_branch(&value, &branch) == 0);

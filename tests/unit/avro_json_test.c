@@ -104,8 +104,7 @@ static void a_union_of_two_types_of_one_name_has_no_json(void **state)
 {
     static const char *const schemas[] = {
         "[\"null\",\"int\",\"int\"]",
-        "[\"null\",{\"type\":\"array\",\"items\":\"float\"},"
-        "{\"type\":\"array\",\"items\":\"double\"}]",
+        "[{\"type\":\"array\",\"items\":\"int\"},{\"type\":\"array\",\"items\":\"long\"}]",
         "[\"null\",{\"type\":\"fixed\",\"name\":\"a.F\",\"size\":1},\"a.F\"]",
     };
     struct rp_buf text = {0};
