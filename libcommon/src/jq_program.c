@@ -412,8 +412,9 @@ static int run_all(struct rp_jq_program *p, const struct rp_stand_ins *stand_ins
     const size_t from = out->len;
     struct rp_error first = {0};
     int rc = run_once(p, stand_ins, json, now_ms, 0, out, &first);
-    if (stand_ins->n > 0 && !runs_agree(p, stand_ins, json, now_ms, &first,
-                                        (struct rp_bytes){out->data + from, out->len - from})) {
+    const void *written = out->data == NULL ? NULL : out->data + from;
+    const struct rp_bytes result = {written, out->len - from};
+    if (stand_ins->n > 0 && !runs_agree(p, stand_ins, json, now_ms, &first, result)) {
         const struct rp_bytes literal = stand_ins->items[0].literal;
         return rp_fail(err, RP_E_INVALID, RP_POISON,
                        "what the program gives depends on the value of a number that jq rounds,"
