@@ -271,7 +271,8 @@ static int read_value(struct reader *r, avro_schema_t type)
 int rp_avro_to_json(const struct rp_schema *schema, struct rp_bytes value, size_t from,
                     struct rp_buf *out, struct rp_error *err)
 {
-    struct reader r = {schema, value.data, from, value.len, 0, out, err};
+    const void *bytes = value.data == NULL ? "" : value.data; /* a value may have none */
+    struct reader r = {schema, bytes, from, value.len, 0, out, err};
     if (from > value.len)
         return rp_fail(err, RP_E_DECODE, RP_POISON, "the value is cut off");
     if (schema->ambiguous)

@@ -98,6 +98,16 @@ static void branches_have_names_where_json_cannot_tell(void **state)
           AVRO("\x00"), "{\"a.R\":{}}");
 }
 
+static void a_value_of_no_bytes_is_read(void **state)
+{
+    struct rp_buf text = {0};
+    struct rp_schema schema = parse("{\"type\":\"fixed\",\"name\":\"F\",\"size\":0}");
+    (void)state;
+    assert_int_equal(rp_avro_to_json(&schema, RP_NULL_BYTES, 0, &text, &err), 0);
+    rp_schema_clear(&schema);
+    rp_buf_clear(&text);
+}
+
 /* Avro has no such unions, but avro-c and some writers do. As JSON the value would become one of
  * the first type of the name. */
 static void a_union_of_two_types_of_one_name_has_no_json(void **state)
@@ -366,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_goes_both_ways),
         cmocka_unit_test(branches_have_names_where_json_cannot_tell),
+        cmocka_unit_test(a_value_of_no_bytes_is_read),
         cmocka_unit_test(a_union_of_two_types_of_one_name_has_no_json),
         cmocka_unit_test(bytes_that_are_of_no_such_type_are_refused),
         cmocka_unit_test(json_that_is_of_no_such_type_is_refused),
