@@ -54,8 +54,11 @@ class Harness:
         self.pipeline.write_config(self.pipeline.config_file)
         with contextlib.ExitStack() as undo:
             self.spill = self.mount(undo)
-            undo.callback(self.pipeline.close)
-            self.begin()
+            try:
+                self.begin()
+            except BaseException:
+                self.pipeline.close()
+                raise
             self.undo = undo.pop_all()
 
     def begin(self):

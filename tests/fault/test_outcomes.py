@@ -102,7 +102,7 @@ def kill_in_commits(h, *processes):
 
 
 def transaction_of(request):
-    """The transactional id in an EndTxn of librdkafka's, to be found elsewhere, where others have -next and -third behind it."""
+    """The transactional id in an EndTxn of librdkafka's, as it is found elsewhere: others have -next or -third behind it."""
     client = 4 + 2 + 2 + 4
     at = client + 2 + struct.unpack_from(">h", request, client)[0]
     length = struct.unpack_from(">h", request, at)[0]
