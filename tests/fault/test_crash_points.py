@@ -59,6 +59,8 @@ class Victim:
             return
         self.pushes += 1
         if self.now[1].startswith("revoked"):
+            if self.service.get("/readyz")[0] != 200:
+                return  # it has nothing to give up yet
             self.service.process.send_signal(signal.SIGTERM)
             self.since = time.monotonic() + 3600
         elif self.now[1].startswith(("abort", "rewind")):
