@@ -30,7 +30,8 @@
 struct rp_jq_process {
     char *program;
     int64_t cpu_ms;
-    pid_t pid; /* 0: none runs */
+    pid_t pid;  /* 0: none runs */
+    bool begun; /* it has the program */
     int fd;
     struct rp_buf answer;
 };
@@ -89,7 +90,7 @@ static void limit_memory(void)
 static void shut_off(void)
 {
     static char *no_environment[] = {NULL};
-    environ = no_environment;
+    environ = no_environment; /* jq's own `env` shows it */
     limit_memory();
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0}) != 0)
@@ -185,12 +186,18 @@ static void stop(struct rp_jq_process *p, int *status)
     p->pid = 0;
 }
 
-/* The process is gone: says why. What it was killed by before we kill it counts. */
+/* The process is gone: says why. What it was killed by before we kill it counts. Only what a
+ * program can bring about is its fault. */
 static int ended(struct rp_jq_process *p, struct rp_error *err)
 {
     int status;
     stop(p, &status);
-    int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (!WIFSIGNALED(status))
+        return p->begun ? rp_fail(err, RP_E_INVALID, RP_POISON, "the program ended jq (%d)",
+                                  WEXITSTATUS(status))
+                        : rp_fail(err, RP_E_IO, RP_RETRIABLE, "no process for jq: it ended (%d)",
+                                  WEXITSTATUS(status));
+    int by = WTERMSIG(status);
     if (by == SIGPROF)
         return rp_fail(err, RP_E_INVALID, RP_POISON,
                        "the program took more than %" PRId64 " ms of processor time", p->cpu_ms);
@@ -198,9 +205,9 @@ static int ended(struct rp_jq_process *p, struct rp_error *err)
         return rp_fail(err, RP_E_INVALID, RP_POISON,
                        "the program took more than %zu MiB of memory, or failed in jq",
                        RP_JQ_MEMORY_BYTES >> 20);
-    if (by == SIGKILL)
-        return rp_fail(err, RP_E_IO, RP_RETRIABLE, "somebody killed the program");
-    return rp_fail(err, RP_E_INVALID, RP_POISON, "the program crashed jq (signal %d)", by);
+    if (by == SIGSEGV || by == SIGBUS || by == SIGILL || by == SIGFPE)
+        return rp_fail(err, RP_E_INVALID, RP_POISON, "the program crashed jq (signal %d)", by);
+    return rp_fail(err, RP_E_IO, RP_RETRIABLE, "somebody killed the program (signal %d)", by);
 }
 
 /* It ended, or it did not read or answer in time. */
@@ -243,20 +250,38 @@ static int ask(struct rp_jq_process *p, struct rp_bytes question, struct rp_byte
     return receive(p, out, err);
 }
 
-/* A Ctrl-C is for the parent, which may want to finish what it sent. */
-static void block_interrupts(posix_spawnattr_t *attributes)
+/* What ends the parent, which may want to finish what it sent, goes to all of its process group. */
+static void block_signals(posix_spawnattr_t *attributes)
 {
+    static const int parents[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
     sigset_t own, blocked;
     (void)sigemptyset(&own);
-    (void)sigaddset(&own, SIGTERM);
     (void)sigaddset(&own, SIGPROF);
     (void)sigaddset(&own, SIGPIPE);
     (void)sigemptyset(&blocked);
-    (void)sigaddset(&blocked, SIGINT);
-    (void)sigaddset(&blocked, SIGQUIT);
+    for (size_t i = 0; i < sizeof parents / sizeof parents[0]; i++)
+        (void)sigaddset(&blocked, parents[i]);
     (void)posix_spawnattr_setsigdefault(attributes, &own);
     (void)posix_spawnattr_setsigmask(attributes, &blocked);
     (void)posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+}
+
+/* How a process is loaded, and its sanitizers report. The rest may have passwords in it. */
+static const char *const passed_on[] = {"LD_LIBRARY_PATH=", "LD_PRELOAD=",    "ASAN_OPTIONS=",
+                                        "LSAN_OPTIONS=",    "UBSAN_OPTIONS=", "TSAN_OPTIONS="};
+#define N_PASSED_ON (sizeof passed_on / sizeof passed_on[0])
+
+static void pass_on(char *out[N_PASSED_ON + 1])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < N_PASSED_ON; i++) {
+        char **variable = environ;
+        while (*variable != NULL && strncmp(*variable, passed_on[i], strlen(passed_on[i])) != 0)
+            variable++;
+        if (*variable != NULL)
+            out[n++] = *variable;
+    }
+    out[n] = NULL;
 }
 
 /* Returns an errno. */
@@ -264,11 +289,13 @@ static int spawn(int fd, int64_t cpu_ms, pid_t *out)
 {
     char limit[32];
     char *const argv[] = {PROCESS_NAME, limit, NULL};
+    char *environment[N_PASSED_ON + 1];
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     (void)snprintf(limit, sizeof limit, "%" PRId64, cpu_ms);
     (void)posix_spawnattr_init(&attributes);
-    block_interrupts(&attributes);
+    block_signals(&attributes);
+    pass_on(environment);
     int rc = posix_spawn_file_actions_init(&files);
     if (rc == 0)
         rc = posix_spawn_file_actions_adddup2(&files, fd, CHILD_FD);
@@ -277,7 +304,7 @@ static int spawn(int fd, int64_t cpu_ms, pid_t *out)
     if (rc == 0)
         rc = posix_spawn_file_actions_addclosefrom_np(&files, CHILD_FD + 1);
     if (rc == 0)
-        rc = posix_spawn(out, "/proc/self/exe", &files, &attributes, argv, environ);
+        rc = posix_spawn(out, "/proc/self/exe", &files, &attributes, argv, environment);
     (void)posix_spawn_file_actions_destroy(&files);
     (void)posix_spawnattr_destroy(&attributes);
     return rc;
@@ -300,7 +327,13 @@ static int start(struct rp_jq_process *p, struct rp_error *err)
     p->fd = fds[0];
     (void)setsockopt(p->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     (void)setsockopt(p->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    return ask(p, rp_str(p->program), &nothing, err);
+    p->begun = false;
+    p->begun = ask(p, rp_str(p->program), &nothing, err) == 0;
+    if (p->begun)
+        return 0;
+    int status;
+    stop(p, &status);
+    return -1;
 }
 
 int rp_jq_process_new(const char *program, int64_t cpu_ms, struct rp_jq_process **out,

@@ -7,8 +7,9 @@
 /* A jq program in a process of its own, which has no environment, no files and no descriptors of
  * ours. A message may take so much time of the processor and so much memory; one that takes more,
  * or crashes jq, ends the process, and the next one begins a new one. So does one that is not
- * answered within half a minute, which may be tried again (RP_E_IO, RETRIABLE). The process ends
- * with the thread that made it. One thread. */
+ * answered within half a minute, or whose process somebody ended or could not begin, which may be
+ * tried again (RP_E_IO, RETRIABLE). The process ends with the thread that made it, and not by the
+ * signals that end programs. One thread. */
 struct rp_jq_process;
 
 #define RP_JQ_MEMORY_BYTES ((size_t)512 * 1024 * 1024)

@@ -266,7 +266,7 @@ static void a_cut_of_another_partition_changes_nothing(void **state)
 
 static void memory_is_bounded_and_the_oldest_goes(void **state)
 {
-    char id[16];
+    char id[24];
     (void)state;
     assert_int_equal(judge("first", 1, 1000, 1), GUARD_NEW);
     for (int i = 0; i < 1000; i++) {
@@ -279,7 +279,7 @@ static void memory_is_bounded_and_the_oldest_goes(void **state)
 
 static void expect_repeats(int from, int to)
 {
-    char id[16];
+    char id[24];
     for (int i = from; i < to; i++) {
         (void)snprintf(id, sizeof id, "task-%d", i);
         assert_int_equal(judge(id, 1, 1000, 5000 + i), GUARD_REPEAT);
@@ -288,7 +288,7 @@ static void expect_repeats(int from, int to)
 
 static void judge_new(int from, int to)
 {
-    char id[16];
+    char id[24];
     for (int i = from; i < to; i++) {
         (void)snprintf(id, sizeof id, "task-%d", i);
         assert_int_equal(judge(id, 1, 1000, i), GUARD_NEW);

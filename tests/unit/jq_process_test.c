@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -27,6 +29,18 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
     is_patient_reader = is_patient_reader || name == SO_RCVTIMEO;
     is_patient_writer = is_patient_writer || name == SO_SNDTIMEO;
     return __real_setsockopt(fd, level, name, value, size);
+}
+
+static bool is_broken; /* this program, as where a library of it is replaced while it runs */
+
+int __real_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *files,
+                       const posix_spawnattr_t *attributes, char *const argv[], char *const env[]);
+int __wrap_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *files,
+                       const posix_spawnattr_t *attributes, char *const argv[], char *const env[]);
+int __wrap_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *files,
+                       const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
+{
+    return __real_posix_spawn(pid, is_broken ? "/bin/false" : path, files, attributes, argv, env);
 }
 
 /* What would wait half a minute waits a tenth of a second. */
@@ -64,6 +78,78 @@ static void it_is_no_copy_of_ours(void **state)
     assert_non_null(fgets(name, sizeof name, in));
     (void)fclose(in);
     assert_string_equal(name, "reprise-jq");
+    rp_jq_process_free(p);
+}
+
+/* The parent's may have passwords in it. */
+static void it_has_no_environment_of_ours(void **state)
+{
+    struct rp_jq_process *p;
+    struct rp_error err;
+    char path[64], variables[65536];
+    (void)state;
+    assert_int_equal(setenv("PGPASSWORD", "hunter2", 1), 0);
+    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
+    (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)only_child());
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    size_t n = fread(variables, 1, sizeof variables, in);
+    (void)fclose(in);
+    assert_null(memmem(variables, n, "hunter2", 7));
+    rp_jq_process_free(p);
+}
+
+/* A terminal that is closed, or a service that is stopped, tells all processes of the group. */
+static void what_ends_the_parent_does_not_end_it(void **state)
+{
+    static const int signals[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
+    struct rp_jq_process *p;
+    struct rp_bytes out;
+    struct rp_error err;
+    (void)state;
+    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        assert_int_equal(kill(only_child(), signals[i]), 0);
+        assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), 0);
+        assert_true(rp_bytes_equal(out, rp_str("1")));
+    }
+    rp_jq_process_free(p);
+}
+
+static void no_message_is_blamed_for_what_somebody_killed(void **state)
+{
+    static const int signals[] = {SIGKILL, SIGUSR1, SIGALRM};
+    struct rp_jq_process *p;
+    struct rp_bytes out;
+    struct rp_error err;
+    (void)state;
+    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        assert_int_equal(kill(only_child(), signals[i]), 0);
+        assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
+        assert_int_equal(err.code, RP_E_IO);
+        assert_int_equal(err.cls, RP_RETRIABLE);
+        assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), 0);
+    }
+    rp_jq_process_free(p);
+}
+
+static void no_message_is_blamed_where_no_process_begins(void **state)
+{
+    struct rp_jq_process *p;
+    struct rp_bytes out;
+    struct rp_error err;
+    (void)state;
+    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
+    assert_int_equal(kill(only_child(), SIGKILL), 0);
+    assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
+    is_broken = true;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
+        assert_int_equal(err.cls, RP_RETRIABLE);
+    }
+    is_broken = false;
+    assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), 0);
     rp_jq_process_free(p);
 }
 
@@ -153,6 +239,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_no_copy_of_ours),
+        cmocka_unit_test(it_has_no_environment_of_ours),
+        cmocka_unit_test(what_ends_the_parent_does_not_end_it),
+        cmocka_unit_test(no_message_is_blamed_for_what_somebody_killed),
+        cmocka_unit_test(no_message_is_blamed_where_no_process_begins),
         cmocka_unit_test(one_that_stands_still_is_replaced),
         cmocka_unit_test(one_that_stands_still_is_replaced_before_it_has_read_all),
         cmocka_unit_test(a_result_too_large_to_be_written_costs_one_message),
