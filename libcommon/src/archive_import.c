@@ -14,6 +14,9 @@
 #define BATCH       500
 #define BATCH_BYTES ((size_t)4 << 20)
 
+/* How often an import waits for archivers, 2 s each time. */
+#define TRIES 15
+
 struct run {
     struct rp_db *db;
     const struct rp_import *p;
@@ -25,6 +28,11 @@ struct run {
     int64_t numbers[BATCH];
     int n;
 };
+
+static bool go_on(const struct run *r)
+{
+    return r->p->go_on(r->p->opaque, r->progress);
+}
 
 static const char *line(const struct run *r, int i)
 {
@@ -43,19 +51,32 @@ static const char prepare_days[] =
 /* The archiver gives out no id that comes with the lines, from here on. The sequence goes on while
  * this looks at it, but never by so much. */
 static const char prepare_ids[] =
-    "SELECT most, CASE WHEN most > last_value + 10000 THEN setval('dead_letter_id_seq', most)"
+    "SELECT most, last_value, CASE WHEN most > last_value + 10000 THEN "
+    "setval('dead_letter_id_seq', most)"
     " WHEN most > last_value THEN (SELECT max(nextval('dead_letter_id_seq'))"
     "  FROM generate_series(last_value, most)) END"
     " FROM dead_letter_id_seq, (SELECT max((line::jsonb->>'id')::bigint) AS most"
     " FROM unnest($1::text[]) AS l (line)"
     " WHERE (line::jsonb->>'id')::bigint <= 9000000000000000) AS ids";
 
-/* Who archives has this table locked until its letters, and their ids, can be seen. */
-static const char wait_for_archivers[] = "BEGIN; LOCK TABLE ONLY dead_letter IN SHARE MODE; COMMIT";
+/* Who archives has this table locked until its letters, and their ids, can be seen. Who comes to
+ * archive meanwhile waits behind us, and goes first when our time is over. */
+static const char wait_for_archivers[] = "BEGIN; SET LOCAL lock_timeout = '2s';"
+                                         " LOCK TABLE ONLY dead_letter IN SHARE MODE; COMMIT";
 
 /* One import at a time looks which ids are taken: two would give one of them to two letters. */
 static const char begin_alone[] =
     "BEGIN; SELECT pg_advisory_xact_lock(hashtext('reprise: import'))";
+
+static int let_archivers_commit(struct run *r, struct rp_error *err)
+{
+    for (int tries = 1; rp_db_script(r->db, wait_for_archivers, err) != 0; tries++) {
+        bool again = rp_db_contended(r->db) && tries < TRIES && go_on(r);
+        if (!again || rp_db_script(r->db, "ROLLBACK", NULL) != 0)
+            return -1;
+    }
+    return 0;
+}
 
 /* Sees to it that which of the lines' ids are taken can be seen. */
 static int settle_ids(struct run *r, const char *array, struct rp_error *err)
@@ -65,12 +86,13 @@ static int settle_ids(struct run *r, const char *array, struct rp_error *err)
     if (rp_db_query(r->db, prepare_ids, 1, values, &result, err) != 0)
         return -1;
     int64_t most = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    int64_t last = strtoll(PQgetvalue(result, 0, 1), NULL, 10); /* that was given out */
     PQclear(result);
     if (most <= r->settled)
         return 0;
-    if (rp_db_script(r->db, wait_for_archivers, err) != 0)
+    if (let_archivers_commit(r, err) != 0)
         return -1;
-    r->settled = most;
+    r->settled = most > last ? most : last;
     return 0;
 }
 
@@ -188,7 +210,7 @@ static int read_batch(struct run *r, struct rp_lines *lines, bool *more, struct 
 static int import(struct run *r, struct rp_lines *lines, struct rp_error *err)
 {
     bool more = true;
-    while (more && r->p->go_on(r->p->opaque, r->progress)) {
+    while (more && go_on(r)) {
         struct rp_error damage;
         int failed = read_batch(r, lines, &more, &damage);
         if (insert_or_tell(r, 0, r->n, err) != 0)

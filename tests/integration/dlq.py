@@ -10,6 +10,8 @@ import termios
 from archive_db import ArchiveDb
 from pipeline import BUILD
 
+WAITING = ("select count(*) from pg_locks where not granted and database ="
+           " (select oid from pg_database where datname = current_database())")
 EVIL = "\x1b[2J\x07\u009b31m\u202ered\nsecond"
 
 
