@@ -147,7 +147,10 @@ static int settle(struct runner *r, struct rp_error *err)
 static int refuse(void *opaque, const char *json, struct rp_error *err)
 {
     struct runner *r = opaque;
-    return finish_mark(r, err) != 0 ? -1 : rp_replay_job_refuse(r->db, &r->job, json, err);
+    if (finish_mark(r, err) != 0 || rp_replay_job_refuse(r->db, &r->job, json, err) != 0)
+        return -1;
+    r->wait_ms = 0; /* whatever failed for its sake */
+    return 0;
 }
 
 /* Readiness */
@@ -204,7 +207,6 @@ static int get_ready(struct runner *r, struct rp_error *err)
         return -1;
     RP_CRASH_POINT(replay_recovered);
     r->ready = true;
-    r->wait_ms = 0;
     return 0;
 }
 
@@ -377,6 +379,7 @@ static int send_some(struct runner *r, struct rp_error *err)
     if (rp_replay_sender_send(r->sender, &r->next, until, &sent, err) != 0)
         return -1;
     r->trouble.code = RP_OK;
+    r->wait_ms = 0;
     rp_pace_take(&r->pace, sent);
     return serve_marks(r, err);
 }

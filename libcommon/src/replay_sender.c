@@ -171,9 +171,11 @@ static int add_item(struct rp_replay_sender *s, int64_t n, size_t tag, struct rp
     if (refused != NULL)
         return add_refusal(s, n, refused, err);
     record.tag = tag;
+    if (rp_publisher_send(s->publisher, &record, err) != 0)
+        return -1;
     s->n_records++;
     s->bytes += record.value.len + record.key.len;
-    return rp_publisher_send(s->publisher, &record, err);
+    return 0;
 }
 
 /* Something in the batch [from, end) cannot be sent. */
@@ -242,8 +244,10 @@ static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct r
             return 0;
         }
         if (add_item(s, n, (size_t)(n - from), err) != 0) {
-            *end = n + 1;
-            return -1;
+            /* What an item waits for holds up none before it. */
+            bool alone = err->cls != RP_RETRIABLE || n == from;
+            *end = alone ? n + 1 : n;
+            return alone ? -1 : 0;
         }
         if (s->bytes >= (size_t)(BATCH_BYTES / PARTS * s->parts) || rp_mono_ms() >= end_mono_ms)
             *end = n + 1;

@@ -71,6 +71,7 @@ static int64_t out_to;
 static bool stop_on_first, refuses_first;
 static int64_t batch_takes_ms, batch_items = BATCH, most_unmarked;
 static struct rp_error send_error;
+static int nothing_sent; /* so often */
 static struct rp_replay_refuser refuser;
 
 void __wrap_rp_replay_sender_read_ahead(struct rp_replay_sender *s, int64_t until_mono_ms);
@@ -121,6 +122,10 @@ int __wrap_rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int6
 {
     (void)s;
     assert_int_equal(*next, out_to); /* else it goes out twice, or never */
+    if (nothing_sent > 0) {
+        nothing_sent--;
+        return rp_fail(err, RP_E_IO, RP_RETRIABLE, "not now");
+    }
     if (refuses_first && out_to == 0 && refuser.refuse(refuser.opaque, "[]", err) != 0)
         return -1;
     *sent = until - *next < batch_items ? until - *next : batch_items;
@@ -399,6 +404,18 @@ static void what_failed_but_may_be_out_is_found_out_again(void **state)
     assert_int_equal(out_to, TOTAL);
 }
 
+static void it_tries_again_ever_more_seldom(void **state)
+{
+    static const struct course plain = {.news = {.known = true}};
+    struct rp_error err;
+    (void)state;
+    nothing_sent = 5;
+    pg_begin(running);
+    assert_int_equal(run_once(&plain, &err), 0);
+    assert_int_equal(result.end, RP_REPLAY_DONE);
+    assert_true(now_mono_ms - 1000 >= 100 + 200 + 400 + 800 + 1600);
+}
+
 static void who_only_settles_sends_nothing_and_leaves_it_as_it_was(void **state)
 {
     const struct course settling = {"{}",
@@ -480,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_job_that_somebody_took_over_is_lost),
         cmocka_unit_test(a_job_that_cannot_go_on_fails),
         cmocka_unit_test(what_failed_but_may_be_out_is_found_out_again),
+        cmocka_unit_test(it_tries_again_ever_more_seldom),
         cmocka_unit_test(who_only_settles_sends_nothing_and_leaves_it_as_it_was),
         cmocka_unit_test(what_cannot_be_settled_in_time_is_left),
         cmocka_unit_test(trouble_of_the_pulse_that_must_be_mended_fails_the_job),

@@ -313,6 +313,14 @@ static void what_waiting_mends_is_waited_for(void **state)
     assert_int_equal(send_all(*state, -1), 4);
 }
 
+static void what_an_item_waits_for_holds_up_none_before_it(void **state)
+{
+    struct fixture *f = *state;
+    (void)rp_fail(&make_fails, RP_E_IO, RP_RETRIABLE, "not now");
+    assert_int_equal(send_all(f, -1), 2);
+    assert_int_equal(f->failures, 0);
+}
+
 /* What the runner then frees, or uses when it tries again, must not be what was freed here. */
 static void one_that_cannot_be_made_leaves_nothing_behind(void **state)
 {
@@ -340,6 +348,7 @@ int main(void)
         T(what_nothing_is_made_of_is_on_record_before_the_cursor_is_past_it),
         T(a_failure_that_no_item_is_to_blame_for_ends_the_job),
         T(what_waiting_mends_is_waited_for),
+        T(what_an_item_waits_for_holds_up_none_before_it),
         T(one_that_cannot_be_made_leaves_nothing_behind),
     };
     return cmocka_run_group_tests_name("replay_sender", tests, NULL, NULL);
