@@ -244,11 +244,21 @@ static int take_default(struct reading *r, const struct rp_shape_field *field, c
     return 0;
 }
 
+/* Bytes may be JSON, which is taken as it is written. */
+static bool has_bytes(const struct rp_shape *shape)
+{
+    bool found = false;
+    for (size_t i = 0; i < shape->n_fields; i++)
+        found = found || shape->fields[i].type == RP_SHAPE_BYTES ||
+                (shape->fields[i].type == RP_SHAPE_RECORD && has_bytes(shape->fields[i].of));
+    return found;
+}
+
 static int read_embedded(struct reading *r, const json_t *value, struct rp_bytes text,
                          const struct rp_shape_field *field, uint8_t *base)
 {
     struct rp_bytes inner = text.data == NULL ? RP_NULL_BYTES : rp_json_member(text, field->name);
-    if (text.data != NULL && inner.data == NULL)
+    if (text.data != NULL && inner.data == NULL && has_bytes(field->of))
         return refuse(r, "write the name %s without escapes", field->name);
     if (field->nullable)
         *(bool *)(base + field->count_at) = true;

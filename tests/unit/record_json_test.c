@@ -99,6 +99,16 @@ static void a_full_event_is_read(void **state)
     assert_task_equal(&task, &expected);
 }
 
+static void names_may_have_escapes_where_no_text_is_kept(void **state)
+{
+    struct rp_failed_task expected = plain_task();
+    struct rp_failed_task task =
+        read_task(*state, rp_str("{\"t\\u0061sk_id\": \"t\", \"task_type\": \"data-sync\", "
+                                 "\"\\u0065rror\": {\"cl\\u0061ss\": \"E\", \"message\": \"\"}, "
+                                 "\"source\": \"\", \"attempt\": 1, \"failed_at\": 0}"));
+    assert_task_equal(&task, &expected);
+}
+
 static void the_text_of_payload_json_is_kept_byte_for_byte(void **state)
 {
     struct rp_failed_task task = read_task(
@@ -342,6 +352,7 @@ int main(void)
         JSON_TEST(defaults_may_be_left_out),
         JSON_TEST(defaults_may_be_null),
         JSON_TEST(a_full_event_is_read),
+        JSON_TEST(names_may_have_escapes_where_no_text_is_kept),
         JSON_TEST(the_text_of_payload_json_is_kept_byte_for_byte),
         JSON_TEST(a_number_of_the_payload_may_be_of_any_size),
         JSON_TEST(bytes_may_be_text),
