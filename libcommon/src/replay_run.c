@@ -75,12 +75,18 @@ static void show(struct runner *r, bool now)
     r->run->progress(r->run->opaque, &progress);
 }
 
-static void nap(struct runner *r, int64_t ms)
+/* While nothing is sent: a query that waits for who reads its rows holds its locks. */
+static void look_after(struct runner *r, int64_t until_mono_ms)
 {
-    int64_t until_mono_ms = rp_mono_ms() + (ms < NAP_MS ? ms : NAP_MS);
     show(r, false);
     if (r->sender != NULL)
         rp_replay_sender_read_ahead(r->sender, until_mono_ms);
+}
+
+static void nap(struct runner *r, int64_t ms)
+{
+    int64_t until_mono_ms = rp_mono_ms() + (ms < NAP_MS ? ms : NAP_MS);
+    look_after(r, until_mono_ms);
     int64_t left_ms = until_mono_ms - rp_mono_ms();
     if (left_ms > 0)
         (void)usleep((useconds_t)left_ms * 1000);
@@ -138,7 +144,7 @@ static int settle(struct runner *r, struct rp_error *err)
 {
     if (finish_mark(r, err) != 0)
         return -1;
-    for (; r->job.marked < r->next; show(r, false))
+    for (; r->job.marked < r->next; look_after(r, rp_mono_ms()))
         if (begin_mark(r, err) != 0 || finish_mark(r, err) != 0)
             return -1;
     return 0;
@@ -269,7 +275,7 @@ static int cancel(struct runner *r, struct rp_error *err)
     r->what = "giving back what was not sent";
     if (settle(r, err) != 0)
         return -1;
-    for (int64_t from = r->next; from < r->job.total; show(r, false)) {
+    for (int64_t from = r->next; from < r->job.total; look_after(r, rp_mono_ms())) {
         if (rp_replay_job_release(r->db, &r->job, &from, err) != 0)
             return -1;
         RP_CRASH_POINT(replay_released);
