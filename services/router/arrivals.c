@@ -33,6 +33,7 @@ struct arrivals {
     uint64_t epoch; /* of the answers that still hold */
     struct arriving *items;
     size_t n, cap;
+    struct log_cut cut; /* found last */
 };
 
 int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char *group,
@@ -154,37 +155,40 @@ static void begin_all(struct arrivals *a, const rd_kafka_topic_partition_list_t 
 
 /* Nothing tells what was appended since the log was cut from what was there before, and to route
  * again is better than to lose. */
-static void read_on_cut_log(struct arrivals *a, size_t place, int64_t end)
+static const struct log_cut *read_on_cut_log(struct arrivals *a, size_t place, int64_t end)
 {
     struct rp_error err;
     const struct arriving *p = &a->items[place];
     if (seek(a, p->partition, p->first, &err) != 0)
-        return; /* it is tried again at the next look */
+        return NULL; /* it is tried again at the next look */
     rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", a->topic),
            rp_f_int("partition", p->partition), rp_f_int("committed", p->until),
            rp_f_int("end", end), rp_f_int("from", p->first),
            rp_f_str("effect", "what lies from there on is routed, perhaps again"));
     positions_forget(a->positions, p->partition);
+    a->cut = (struct log_cut){p->partition, end, p->until};
     drop(a, place);
+    return &a->cut;
 }
 
 /* One a call, since each waits for its answer. */
-static void check_end(struct arrivals *a)
+static const struct log_cut *check_end(struct arrivals *a)
 {
     int64_t end;
     size_t i = 0;
     while (i < a->n && !rp_log_end_due(&a->items[i].end))
         i++;
     if (i == a->n)
-        return;
+        return NULL;
     struct arriving *p = &a->items[i];
-    if (rp_log_end_look(&p->end, a->client, a->topic, p->partition, &end) && end < p->until)
-        read_on_cut_log(a, i, end);
+    return rp_log_end_look(&p->end, a->client, a->topic, p->partition, &end) && end < p->until
+               ? read_on_cut_log(a, i, end)
+               : NULL;
 }
 
-void arrivals_serve(struct arrivals *a)
+const struct log_cut *arrivals_serve(struct arrivals *a)
 {
-    check_end(a);
+    const struct log_cut *cut = check_end(a);
     uint64_t epoch;
     rd_kafka_topic_partition_list_t *parts = rp_inquiry_answer(a->inquiry, &epoch);
     if (parts != NULL && epoch == a->epoch)
@@ -192,13 +196,14 @@ void arrivals_serve(struct arrivals *a)
     if (parts != NULL)
         rd_kafka_topic_partition_list_destroy(parts);
     if (arrivals_waiting(a) == 0)
-        return;
+        return cut;
     parts = rd_kafka_topic_partition_list_new((int)a->n);
     for (size_t i = 0; i < a->n; i++)
         if (a->items[i].until < 0)
             rd_kafka_topic_partition_list_add(parts, a->topic, a->items[i].partition);
     rp_inquiry_ask(a->inquiry, parts, a->epoch);
     rd_kafka_topic_partition_list_destroy(parts);
+    return cut;
 }
 
 size_t arrivals_waiting(const struct arrivals *a)

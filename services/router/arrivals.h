@@ -22,6 +22,13 @@ enum arrival {
     ARRIVAL_CUT,    /* to be read on, in the place of one that was cut off (the intake tells) */
 };
 
+/* A log was cut: it ends at `from`, where other records come now, and what was there up to
+ * `expected` had been read on. */
+struct log_cut {
+    int32_t partition;
+    int64_t from, expected;
+};
+
 /* `client` is the consumer; it and `positions`, which are told where reading begins, are
  * borrowed. */
 RP_NODISCARD int arrivals_new(const struct rp_config *config, rd_kafka_t *client, const char *group,
@@ -39,8 +46,9 @@ RP_NODISCARD int arrivals_add(struct arrivals *a, int32_t partition, bool recall
 void arrivals_end_met(struct arrivals *a, const rd_kafka_message_t *m);
 void arrivals_remove(struct arrivals *a, int32_t partition);
 
-/* Asks for what is not known, and begins with what is. Call it again and again. */
-void arrivals_serve(struct arrivals *a);
+/* Asks for what is not known, and begins with what is. Call it again and again. Returns a partition
+ * whose log turned out to be cut, and is read on now; NULL: none did. */
+const struct log_cut *arrivals_serve(struct arrivals *a);
 
 /* How many partitions wait for their offset. */
 size_t arrivals_waiting(const struct arrivals *a);

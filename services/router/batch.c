@@ -19,7 +19,7 @@ void batch_reset(struct batch *b)
     b->urgent = false;
 }
 
-static struct batch_span *find(struct batch *b, int32_t partition)
+static struct batch_span *find(const struct batch *b, int32_t partition)
 {
     for (size_t i = 0; i < b->n_spans; i++)
         if (b->spans[i].partition == partition)
@@ -50,6 +50,12 @@ void batch_take(struct batch *b, int32_t partition, int64_t offset)
     struct batch_span *span = find(b, partition);
     assert(span != NULL);
     span->next = offset + 1;
+}
+
+int64_t batch_first(const struct batch *b, int32_t partition, int64_t offset)
+{
+    const struct batch_span *span = find(b, partition);
+    return span != NULL && span->first < offset ? span->first : offset;
 }
 
 rd_kafka_topic_partition_list_t *batch_offsets(const struct batch *b, const char *topic)

@@ -35,6 +35,9 @@ RP_NODISCARD int batch_reach(struct batch *b, int32_t partition, int64_t offset,
 /* Takes the record that was reached. */
 void batch_take(struct batch *b, int32_t partition, int64_t offset);
 
+/* Where it began with the partition, if that is before `offset`, else that. */
+int64_t batch_first(const struct batch *b, int32_t partition, int64_t offset);
+
 /* The offsets to commit; the caller's to destroy. */
 rd_kafka_topic_partition_list_t *batch_offsets(const struct batch *b, const char *topic);
 /* Adds to `list` where to read again, unless that is before it already. */

@@ -171,6 +171,8 @@ static int32_t count(const struct past *past, const struct guard_event *e)
     /* Read again, but so old that it is forgotten: it was let through as it was. */
     if (e->partition == last->partition && e->offset < last->offset)
         return e->attempt;
+    if (last->partition == NO_PARTITION && e->failed_at_ms < last->failed_at_ms)
+        return e->attempt;
     if (e->attempt > last->counted)
         return e->attempt;
     return last->counted == INT32_MAX ? INT32_MAX : last->counted + 1;
@@ -224,14 +226,14 @@ void guard_recall(struct guard *g, const struct guard_event *e)
         guard_runs_again(g, e->append_ms);
 }
 
-void guard_log_cut(struct guard *g, int32_t partition, int64_t offset, bool answered)
+void guard_log_cut(struct guard *g, int32_t partition, int64_t offset, int64_t answered)
 {
     uint64_t n = g->newest < g->capacity ? g->newest : g->capacity;
     for (uint64_t number = g->newest; number > g->newest - n; number--) {
         struct seen *s = &g->ring[number % g->capacity];
         if (s->partition != partition || s->offset < offset)
             continue;
-        if (answered)
+        if (s->offset < answered)
             s->partition = NO_PARTITION;
         else
             s->id = (XXH128_hash_t){0};

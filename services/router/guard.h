@@ -54,8 +54,8 @@ void guard_runs_no_more(struct guard *g);
  * What is known of later ones stays. */
 void guard_recall(struct guard *g, const struct guard_event *event);
 
-/* The partition's log was cut at `offset`: what comes from there on are other records. `answered`:
- * the events of those that were there stay known. Else some may come again as new. */
-void guard_log_cut(struct guard *g, int32_t partition, int64_t offset, bool answered);
+/* The partition's log was cut at `offset`: what comes from there on are other records. The events
+ * of those that were there stay known up to `answered`; the others may come again as new. */
+void guard_log_cut(struct guard *g, int32_t partition, int64_t offset, int64_t answered);
 
 #endif

@@ -93,10 +93,10 @@ static void resume_waiting(struct intake *in)
     in->waiting = rd_kafka_topic_partition_list_new(4);
 }
 
-void intake_serve(struct intake *in)
+const struct log_cut *intake_serve(struct intake *in)
 {
     resume_waiting(in);
-    arrivals_serve(in->arrivals);
+    return arrivals_serve(in->arrivals);
 }
 
 int intake_end_met(struct intake *in, const rd_kafka_message_t *m, struct rp_error *err)
@@ -121,11 +121,13 @@ rd_kafka_topic_partition_list_t *intake_read(const struct intake *in)
     return read;
 }
 
-static void log_cut(const struct intake *in, const rd_kafka_message_t *m)
+static void note_cut(struct intake *in, const rd_kafka_message_t *m)
 {
+    in->cut =
+        (struct log_cut){m->partition, m->offset, positions_next(&in->positions, m->partition)};
     rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", in->topic),
            rp_f_int("partition", m->partition), rp_f_int("offset", m->offset),
-           rp_f_int("expected", positions_next(&in->positions, m->partition)),
+           rp_f_int("expected", in->cut.expected),
            rp_f_str("effect", "what lies from there on is routed, perhaps again"));
 }
 
@@ -159,7 +161,7 @@ int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *ou
                                      err);
     }
     if (kind == POSITION_CUT) {
-        log_cut(in, m);
+        note_cut(in, m);
         *out = ARRIVAL_CUT;
     }
     return positions_advance(&in->positions, m->partition, m->offset,
@@ -176,7 +178,7 @@ int intake_take_unread(struct intake *in, const rd_kafka_message_t *m, enum arri
     int64_t next = positions_next(&in->positions, m->partition);
     bool within = next > m->offset;
     if (within && rp_log_end_ask(in->client, in->topic, m->partition, &end) && end < next) {
-        log_cut(in, m);
+        note_cut(in, m);
         *out = ARRIVAL_CUT;
         within = false;
     }

@@ -12,6 +12,7 @@ struct intake {
     const char *topic;
     struct arrivals *arrivals; /* NULL: closed; partitions may still come and go */
     struct positions positions;
+    struct log_cut cut; /* of the last ARRIVAL_CUT */
     /* Partitions whose next record could not be judged; they are paused until then. */
     rd_kafka_topic_partition_list_t *waiting;
     int64_t waiting_until_mono_ms; /* counts from the first of them */
@@ -45,8 +46,9 @@ RP_NODISCARD int intake_end_met(struct intake *in, const rd_kafka_message_t *m,
  * destroy. */
 rd_kafka_topic_partition_list_t *intake_read(const struct intake *in);
 
-/* Begins with partitions whose time has come. Call it again and again. */
-void intake_serve(struct intake *in);
+/* Begins with partitions whose time has come. Call it again and again. Returns as arrivals_serve.
+ */
+const struct log_cut *intake_serve(struct intake *in);
 
 /* What a record is that came. */
 RP_NODISCARD int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *out,

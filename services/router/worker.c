@@ -276,25 +276,36 @@ static bool reach(struct router *r, int32_t partition, int64_t offset, struct rp
     return false;
 }
 
-/* The log was cut: what is known of its records is of those that are gone. What the batch has of
- * them comes first, since it may yet teach something. False: it failed, and is read again. */
-static bool forget_cut(struct router *r, int32_t partition, int64_t offset)
+/* The log was cut: what is known of its records is of those that are gone. */
+static void forget(struct router *r, const struct log_cut *cut)
+{
+    rp_outbox_forget(&r->outbox, r->config->topics.failed_tasks, cut->partition);
+    if (r->route.guard != NULL)
+        guard_log_cut(r->route.guard, cut->partition, cut->from, cut->expected);
+}
+
+/* What the batch has of them comes first, since it may yet teach something. False: it failed, and
+ * is read again. */
+static bool forget_cut(struct router *r)
 {
     struct rp_error err;
-    if (batch_reach(&r->batch, partition, offset, &err) != 0) {
+    struct log_cut cut = r->intake.cut;
+    int64_t begun = batch_first(&r->sent_off, cut.partition, cut.expected);
+    begun = batch_first(&r->batch, cut.partition, begun);
+    if (batch_reach(&r->batch, cut.partition, cut.from, &err) != 0) {
         rp_outbox_give_up(&r->outbox, &err);
         return false;
     }
     bool closed = close_batch(r);
-    rp_outbox_forget(&r->outbox, r->config->topics.failed_tasks, partition);
-    if (r->route.guard != NULL)
-        guard_log_cut(r->route.guard, partition, offset, closed);
+    if (!closed)
+        cut.expected = begun;
+    forget(r, &cut);
     return closed;
 }
 
-static bool is_read_on(struct router *r, enum arrival arrival, int32_t partition, int64_t offset)
+static bool is_read_on(struct router *r, enum arrival arrival)
 {
-    return arrival == ARRIVAL_NONE || (arrival == ARRIVAL_CUT && forget_cut(r, partition, offset));
+    return arrival == ARRIVAL_NONE || (arrival == ARRIVAL_CUT && forget_cut(r));
 }
 
 static void handle_record(struct router *r, const rd_kafka_message_t *m)
@@ -322,7 +333,9 @@ static void recall(struct router *r, const rd_kafka_message_t *m)
     rp_arena_reset(&r->headers);
     if (rp_kafka_headers(m, &r->headers, &record.headers, &record.n_headers, &err) != 0)
         return;
-    while (route_recall(&r->route, &record, &err) != 0 && r->recall_waits_ms > 0) {
+    while (route_recall(&r->route, &record, &err) != 0 && r->recall_waits_ms > 0 &&
+           !rp_outbox_stopping(&r->outbox)) {
+        (void)close_batch(r); /* its readers do not wait, too */
         r->recall_waits_ms -= RECALL_NAP_MS;
         (void)nanosleep(&(struct timespec){.tv_nsec = RECALL_NAP_MS * 1000000L}, NULL);
     }
@@ -339,7 +352,7 @@ static void step_over(struct router *r, const rd_kafka_message_t *m, const struc
     rd_kafka_message_t unread = {.partition = m->partition};
     int rc = intake_take_unread(&r->intake, m, &arrival, &unread.offset, &err);
     must(r, rc, &err);
-    if (rc != 0 || !is_read_on(r, arrival, unread.partition, unread.offset))
+    if (rc != 0 || !is_read_on(r, arrival))
         return;
     struct rp_lesson copy;
     const struct rp_lesson *lesson;
@@ -372,7 +385,7 @@ static void handle(struct router *r, const rd_kafka_message_t *m)
             return;
         if (arrival == ARRIVAL_RECALL)
             recall(r, m);
-        else if (is_read_on(r, arrival, m->partition, m->offset))
+        else if (is_read_on(r, arrival))
             handle_record(r, m);
         return;
     }
@@ -429,7 +442,9 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
 
 static void take_over(struct router *r)
 {
-    intake_serve(&r->intake);
+    const struct log_cut *cut = intake_serve(&r->intake);
+    if (cut != NULL)
+        forget(r, cut);
     atomic_store(&r->w->ready, r->joined && r->outbox.backoff_ms == 0 &&
                                    arrivals_waiting(r->intake.arrivals) == 0);
 }

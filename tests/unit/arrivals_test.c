@@ -23,6 +23,7 @@ static struct arrivals *arrivals;
 static struct positions positions;
 static bool busy; /* records come all the while */
 static int ends;  /* that were reported */
+static struct log_cut cut;
 
 int64_t __wrap_rp_mono_ms(void);
 int64_t __real_rp_mono_ms(void);
@@ -64,6 +65,7 @@ static int set_up(void **state)
     consumer = mock_consumer(&mock, "group");
     busy = false;
     ends = 0;
+    cut = (struct log_cut){0};
     passed_ms = 0;
     mock_produce(&mock, TOPIC, 10);
     commit(COMMITTED);
@@ -94,7 +96,9 @@ static void assign(bool recall)
 static int64_t poll_once(enum arrival *kind)
 {
     int64_t offset = -1;
-    arrivals_serve(arrivals);
+    const struct log_cut *found = arrivals_serve(arrivals);
+    if (found != NULL)
+        cut = *found;
     rd_kafka_message_t *m = rd_kafka_consumer_poll(consumer, POLL_MS);
     if (m == NULL)
         return -1;
@@ -208,6 +212,8 @@ static void a_log_that_was_cut_is_read_on_after_a_while(void **state)
         assert_int_equal(next(&kind), offset);
         assert_int_equal(kind, ARRIVAL_NONE);
     }
+    assert_int_equal(cut.from, 11);
+    assert_int_equal(cut.expected, 1000);
 }
 
 static void an_end_that_only_lagged_cuts_nothing(void **state)
@@ -221,6 +227,7 @@ static void an_end_that_only_lagged_cuts_nothing(void **state)
         assert_int_equal(next(&kind), offset);
         assert_int_equal(kind, offset < 12 ? ARRIVAL_RECALL : ARRIVAL_NONE);
     }
+    assert_int_equal(cut.expected, 0);
 }
 
 static void produce_big(int n)

@@ -89,6 +89,16 @@ static void a_log_that_was_cut_is_read_again_from_what_was_reached(void **state)
     assert_int_equal(offset_of(true, 3), 7);
 }
 
+static void it_says_where_it_began(void **state)
+{
+    (void)state;
+    reach(3, 50);
+    batch_take(&batch, 3, 50);
+    assert_int_equal(batch_first(&batch, 3, 51), 50);
+    assert_int_equal(batch_first(&batch, 3, 49), 49);
+    assert_int_equal(batch_first(&batch, 4, 51), 51);
+}
+
 static void a_reset_forgets_all(void **state)
 {
     (void)state;
@@ -106,6 +116,7 @@ int main(void)
         TEST(what_was_reached_and_not_taken_is_read_again_and_not_committed),
         TEST(a_log_that_was_cut_goes_on_where_it_begins_again),
         TEST(a_log_that_was_cut_is_read_again_from_what_was_reached),
+        TEST(it_says_where_it_began),
         TEST(a_reset_forgets_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,30 +237,45 @@ static void after_a_cut_an_offset_is_another_records(void **state)
     (void)state;
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
     assert_int_equal(judge("b", 1, 1000, 6), GUARD_NEW);
-    guard_log_cut(guard, 0, 6, true);
+    guard_log_cut(guard, 0, 6, 7);
     assert_int_equal(judge("b", 2, 2000, 6), GUARD_NEW);
     assert_int_equal(attempt, 2);
     assert_int_equal(judge("b", 1, 1000, 7), GUARD_REPEAT); /* the event itself stays known */
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);    /* and the records before the cut */
 }
 
-/* The batch that had it failed, and its reporter says it again. */
+/* Its batch failed, or it could not be judged yet, and its reporter says it again. */
 static void what_was_cut_before_it_was_answered_is_new(void **state)
 {
     (void)state;
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
     assert_int_equal(judge("b", 1, 1000, 6), GUARD_NEW);
-    guard_log_cut(guard, 0, 6, false);
+    guard_log_cut(guard, 0, 0, 6);
     assert_int_equal(judge("b", 1, 1000, 6), GUARD_NEW);
     assert_int_equal(judge("b", 1, 1000, 7), GUARD_REPEAT);
     assert_int_equal(judge("a", 1, 1000, 8), GUARD_REPEAT);
+}
+
+/* Of a task's events the last three are looked at: the first is not among them. */
+static void what_is_read_again_of_a_log_that_was_cut_counts_as_before(void **state)
+{
+    (void)state;
+    for (int32_t i = 1; i <= 5; i++)
+        assert_int_equal(judge("a", i, 1000 * i, 10 * i), GUARD_NEW);
+    guard_log_cut(guard, 0, 0, 51);
+    for (int32_t i = 1; i <= 2; i++) {
+        assert_int_equal(judge("a", i, 1000 * i, 10 * i), GUARD_NEW);
+        assert_int_equal(attempt, i);
+    }
+    assert_int_equal(judge("a", 6, 6000, 60), GUARD_NEW);
+    assert_int_equal(attempt, 6);
 }
 
 static void a_cut_of_another_partition_changes_nothing(void **state)
 {
     (void)state;
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
-    guard_log_cut(guard, 1, 0, true);
+    guard_log_cut(guard, 1, 0, 6);
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
 }
 
@@ -398,6 +413,7 @@ int main(void)
         TEST(after_a_cut_an_offset_is_another_records),
         TEST(what_was_cut_before_it_was_answered_is_new),
         TEST(a_cut_of_another_partition_changes_nothing),
+        TEST(what_is_read_again_of_a_log_that_was_cut_counts_as_before),
         TEST(memory_is_bounded_and_the_oldest_goes),
         TEST(as_many_events_are_known_as_were_asked_for),
         TEST(a_task_of_which_repeats_come_is_not_forgotten),

@@ -205,6 +205,8 @@ static void what_lies_in_a_log_that_was_cut_is_read_on(void **state)
     for (int64_t offset = 0; offset < RECORDS; offset++) {
         assert_int_equal(next(), offset);
         assert_int_equal(cut, offset == 0);
+        assert_int_equal(intake.cut.from, 0);
+        assert_int_equal(intake.cut.expected, 1000);
     }
 }
 

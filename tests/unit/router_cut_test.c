@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "guard.h"
 #include "metrics.h"
 #include "mock_fixture.h"
 #include "outbox.h"
@@ -24,8 +25,41 @@ int __wrap_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partit
 int __real_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, int64_t offset,
                           struct rp_outgoing *out, struct rp_error *err);
 
+void __wrap_guard_log_cut(struct guard *g, int32_t partition, int64_t offset, int64_t answered);
+enum rp_published __wrap_rp_publisher_offsets(struct rp_publisher *p, struct rp_consumer *consumer,
+                                              const rd_kafka_topic_partition_list_t *offsets,
+                                              struct rp_error *err);
+enum rp_published __real_rp_publisher_offsets(struct rp_publisher *p, struct rp_consumer *consumer,
+                                              const rd_kafka_topic_partition_list_t *offsets,
+                                              struct rp_error *err);
+
 static atomic_bool stop;
-static bool marked, met;
+static bool marked, met, fails; /* the next batch */
+static int cuts;
+static int64_t first_answered, last_answered;
+
+/* Up to where events of the old log stay known. */
+void __wrap_guard_log_cut(struct guard *g, int32_t partition, int64_t offset, int64_t answered)
+{
+    assert_non_null(g);
+    assert_int_equal(partition, 0);
+    assert_int_equal(offset, CUT);
+    last_answered = answered;
+    if (cuts++ == 0)
+        first_answered = answered;
+}
+
+enum rp_published __wrap_rp_publisher_offsets(struct rp_publisher *p, struct rp_consumer *consumer,
+                                              const rd_kafka_topic_partition_list_t *offsets,
+                                              struct rp_error *err)
+{
+    if (!fails)
+        return __real_rp_publisher_offsets(p, consumer, offsets, err);
+    fails = false;
+    (void)rp_fail(err, RP_E_KAFKA, RP_RETRIABLE, "not now");
+    rp_publisher_abort(p, false);
+    return RP_NOT_PUBLISHED;
+}
 
 bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
 {
@@ -66,11 +100,13 @@ int __wrap_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partit
     return __real_rp_outbox_send(o, topic, partition, offset, out, err);
 }
 
-static void what_is_known_of_records_that_were_cut_off_is_forgotten(void **state)
+static void run(void)
 {
     struct mock mock;
     struct rp_error err;
-    (void)state;
+    atomic_store(&stop, false);
+    marked = met = false;
+    cuts = 0;
     mock_start(&mock, 1, TOPIC);
     assert_int_equal(rd_kafka_mock_topic_create(mock.cluster, "dead-letter", 1, 1), 0);
     mock_produce(&mock, TOPIC, CUT + 1);
@@ -88,10 +124,28 @@ static void what_is_known_of_records_that_were_cut_off_is_forgotten(void **state
     mock_stop(&mock);
 }
 
+static void what_is_known_of_records_that_were_cut_off_is_forgotten(void **state)
+{
+    (void)state;
+    run();
+    assert_int_equal(first_answered, CUT);
+}
+
+/* Else a repeat of one for which nothing was sent would be dropped. */
+static void so_is_what_the_failed_batch_had_of_them(void **state)
+{
+    (void)state;
+    fails = true;
+    run();
+    assert_int_equal(first_answered, 0);
+    assert_int_equal(last_answered, CUT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_known_of_records_that_were_cut_off_is_forgotten),
+        cmocka_unit_test(so_is_what_the_failed_batch_had_of_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
