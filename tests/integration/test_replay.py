@@ -217,8 +217,10 @@ def test_marks_look_up_keys_whatever_the_statistics_say(replays):
     check_once(replays.reader, "uncounted", range(20000))
 
 
-def test_planning_sorts_no_payloads(replays):
-    """What PostgreSQL sorts goes to its disk where it is more than a few MB."""
+def test_planning_sorts_no_payloads(new_pipeline):
+    """What PostgreSQL sorts goes to its disk where it is more than a few MB. So may what it hashes to join it with
+    more states than that, of which a database of its own has none."""
+    replays = Replays.with_handler(new_pipeline, "sorts")
 
     def wrote():
         wait_for(lambda: replays.query("select count(*) from pg_stat_activity where datname = current_database()") == [(1,)],
