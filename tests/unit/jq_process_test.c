@@ -64,14 +64,37 @@ static pid_t only_child(void)
     return pid;
 }
 
-/* What other threads have locked, or know, is not in it. */
-static void it_is_no_copy_of_ours(void **state)
+static struct rp_jq_process *started(void)
 {
     struct rp_jq_process *p;
     struct rp_error err;
+    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
+    return p;
+}
+
+static void answers(struct rp_jq_process *p, struct rp_bytes json)
+{
+    struct rp_bytes out;
+    struct rp_error err;
+    assert_int_equal(rp_jq_process_run(p, json, &out, &err), 0);
+    assert_true(rp_bytes_equal(out, json));
+}
+
+static void blames_no_message(struct rp_jq_process *p, struct rp_bytes json)
+{
+    struct rp_bytes out;
+    struct rp_error err;
+    assert_int_equal(rp_jq_process_run(p, json, &out, &err), -1);
+    assert_int_equal(err.code, RP_E_IO);
+    assert_int_equal(err.cls, RP_RETRIABLE);
+}
+
+/* What other threads have locked, or know, is not in it. */
+static void it_is_no_copy_of_ours(void **state)
+{
+    struct rp_jq_process *p = started();
     char path[64], name[32] = "";
     (void)state;
-    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
     (void)snprintf(path, sizeof path, "/proc/%d/cmdline", (int)only_child());
     FILE *in = fopen(path, "r");
     assert_non_null(in);
@@ -84,12 +107,10 @@ static void it_is_no_copy_of_ours(void **state)
 /* The parent's may have passwords in it. */
 static void it_has_no_environment_of_ours(void **state)
 {
-    struct rp_jq_process *p;
-    struct rp_error err;
     char path[64], variables[65536];
     (void)state;
     assert_int_equal(setenv("PGPASSWORD", "hunter2", 1), 0);
-    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
+    struct rp_jq_process *p = started();
     (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)only_child());
     FILE *in = fopen(path, "r");
     assert_non_null(in);
@@ -103,15 +124,11 @@ static void it_has_no_environment_of_ours(void **state)
 static void what_ends_the_parent_does_not_end_it(void **state)
 {
     static const int signals[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
-    struct rp_jq_process *p;
-    struct rp_bytes out;
-    struct rp_error err;
+    struct rp_jq_process *p = started();
     (void)state;
-    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         assert_int_equal(kill(only_child(), signals[i]), 0);
-        assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), 0);
-        assert_true(rp_bytes_equal(out, rp_str("1")));
+        answers(p, rp_str("1"));
     }
     rp_jq_process_free(p);
 }
@@ -119,76 +136,55 @@ static void what_ends_the_parent_does_not_end_it(void **state)
 static void no_message_is_blamed_for_what_somebody_killed(void **state)
 {
     static const int signals[] = {SIGKILL, SIGUSR1, SIGALRM};
-    struct rp_jq_process *p;
-    struct rp_bytes out;
-    struct rp_error err;
+    struct rp_jq_process *p = started();
     (void)state;
-    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         assert_int_equal(kill(only_child(), signals[i]), 0);
-        assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
-        assert_int_equal(err.code, RP_E_IO);
-        assert_int_equal(err.cls, RP_RETRIABLE);
-        assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), 0);
+        blames_no_message(p, rp_str("1"));
+        answers(p, rp_str("1"));
     }
     rp_jq_process_free(p);
 }
 
 static void no_message_is_blamed_where_no_process_begins(void **state)
 {
-    struct rp_jq_process *p;
-    struct rp_bytes out;
-    struct rp_error err;
+    struct rp_jq_process *p = started();
     (void)state;
-    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
     assert_int_equal(kill(only_child(), SIGKILL), 0);
-    assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
+    blames_no_message(p, rp_str("1"));
     is_broken = true;
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
-        assert_int_equal(err.cls, RP_RETRIABLE);
-    }
+    for (int i = 0; i < 3; i++)
+        blames_no_message(p, rp_str("1"));
     is_broken = false;
-    assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), 0);
+    answers(p, rp_str("1"));
     rp_jq_process_free(p);
 }
 
 /* A process may be frozen. */
-static void one_that_stands_still_is_replaced(void **state)
+static void is_replaced_where_it_stands_still(struct rp_bytes json)
 {
-    struct rp_jq_process *p;
-    struct rp_bytes out;
-    struct rp_error err;
-    (void)state;
-    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
+    struct rp_jq_process *p = started();
     assert_int_equal(kill(only_child(), SIGSTOP), 0);
     hurry();
-    assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), -1);
-    assert_int_equal(err.cls, RP_RETRIABLE);
-    assert_int_equal(rp_jq_process_run(p, rp_str("1"), &out, &err), 0);
-    assert_true(rp_bytes_equal(out, rp_str("1")));
+    blames_no_message(p, json);
+    answers(p, json);
     rp_jq_process_free(p);
+}
+
+static void one_that_stands_still_is_replaced(void **state)
+{
+    (void)state;
+    is_replaced_where_it_stands_still(rp_str("1"));
 }
 
 /* What is larger than the socket holds waits for the process before there can be an answer. */
 static void one_that_stands_still_is_replaced_before_it_has_read_all(void **state)
 {
     static char text[4 << 20];
-    const struct rp_bytes json = {text, sizeof text};
-    struct rp_jq_process *p;
-    struct rp_bytes out;
-    struct rp_error err;
     (void)state;
     memset(text, ' ', sizeof text);
     text[0] = '1';
-    assert_int_equal(rp_jq_process_new(".", CPU_MS, &p, &err), 0);
-    assert_int_equal(kill(only_child(), SIGSTOP), 0);
-    hurry();
-    assert_int_equal(rp_jq_process_run(p, json, &out, &err), -1);
-    assert_int_equal(err.cls, RP_RETRIABLE);
-    assert_int_equal(rp_jq_process_run(p, json, &out, &err), 0);
-    assert_true(rp_bytes_equal(out, json));
-    rp_jq_process_free(p);
+    is_replaced_where_it_stands_still((struct rp_bytes){text, sizeof text});
 }
 
 /* Else what is given back still counts against the limit. */
