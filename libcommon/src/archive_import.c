@@ -70,11 +70,9 @@ static const char begin_alone[] =
 
 static int let_archivers_commit(struct run *r, struct rp_error *err)
 {
-    for (int tries = 1; rp_db_script(r->db, wait_for_archivers, err) != 0; tries++) {
-        bool again = rp_db_contended(r->db) && tries < TRIES && go_on(r);
-        if (!again || rp_db_script(r->db, "ROLLBACK", NULL) != 0)
+    for (int tries = 1; rp_db_script(r->db, wait_for_archivers, err) != 0; tries++)
+        if (!rp_db_undo(r->db) || tries == TRIES || !go_on(r))
             return -1;
-    }
     return 0;
 }
 

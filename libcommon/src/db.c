@@ -429,6 +429,12 @@ bool rp_db_contended(const struct rp_db *db)
            strcmp(db->sqlstate, "40001") == 0;
 }
 
+bool rp_db_undo(struct rp_db *db)
+{
+    bool contended = rp_db_contended(db); /* the next statement forgets it */
+    return db->alive && rp_db_script(db, "ROLLBACK", NULL) == 0 && contended;
+}
+
 /* Features, catalogs and schemas that are not there; syntax, names and permissions; the server's
  * own faults. */
 int rp_db_needs_mending(const struct rp_db *db, struct rp_error *err)

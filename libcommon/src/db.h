@@ -40,6 +40,9 @@ const char *rp_db_sqlstate(const struct rp_db *db);
 /* The last call met a deadlock, a lock that did not come in time, or a state that is not as it was
  * seen: its transaction is worth another try. */
 bool rp_db_contended(const struct rp_db *db);
+/* Undoes the transaction that failed; where that cannot be done now the server does, when the
+ * connection ends. True: it may be tried again, since it was contended. */
+bool rp_db_undo(struct rp_db *db);
 /* For one who is not to wait for somebody to mend the database: makes `err` of the last call FATAL
  * where a table, a column, a function or a permission is missing, and the like. Returns -1. */
 int rp_db_needs_mending(const struct rp_db *db, struct rp_error *err);

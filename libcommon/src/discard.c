@@ -121,16 +121,10 @@ static int batch(struct run *r, int64_t *changed, struct rp_error *err)
 
 static int batch_patiently(struct run *r, int64_t *changed, struct rp_error *err)
 {
-    for (int tries = 1;; tries++) {
-        if (batch(r, changed, err) == 0)
-            return 0;
-        bool again = rp_db_contended(r->db) && tries < TRIES;
-        /* What cannot be undone now is undone by the server, when the connection ends. */
-        if (rp_db_alive(r->db) && rp_db_script(r->db, "ROLLBACK", NULL) != 0)
-            again = false;
-        if (!again)
+    for (int tries = 1; batch(r, changed, err) != 0; tries++)
+        if (!rp_db_undo(r->db) || tries == TRIES)
             return -1;
-    }
+    return 0;
 }
 
 static bool go_on(const struct run *r)

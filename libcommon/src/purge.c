@@ -268,22 +268,12 @@ static int delete_rows(struct run *r, int64_t from, int64_t to, int64_t *out, st
     return rp_db_script(r->db, "COMMIT", err);
 }
 
-/* What cannot be undone now is undone by the server, when the connection ends. */
-static void try_script(struct run *r, const char *sql)
-{
-    int failed = rp_db_alive(r->db) ? rp_db_script(r->db, sql, NULL) : -1;
-    (void)failed;
-}
-
 static int delete_batch(struct run *r, int64_t from, struct rp_error *err)
 {
     int64_t to = from + (r->p->batch > 0 ? r->p->batch : BATCH), deleted;
-    for (int tries = 1; delete_rows(r, from, to, &deleted, err) != 0; tries++) {
-        bool again = rp_db_contended(r->db) && tries < TRIES;
-        try_script(r, "ROLLBACK");
-        if (!again || !rp_db_alive(r->db))
+    for (int tries = 1; delete_rows(r, from, to, &deleted, err) != 0; tries++)
+        if (!rp_db_undo(r->db) || tries == TRIES)
             return -1;
-    }
     r->progress->deleted += deleted;
     r->progress->done = to < r->progress->matched ? to : r->progress->matched;
     RP_CRASH_POINT(purge_committed);
@@ -313,7 +303,9 @@ static void forget_export(struct run *r)
 
 static int end(struct run *r, int failed)
 {
-    try_script(r, RP_QUERY_AS_PLANNED "; DROP TABLE IF EXISTS pg_temp.going");
+    if (rp_db_alive(r->db)) /* else the server does, when the connection ends */
+        (void)!rp_db_script(r->db, RP_QUERY_AS_PLANNED "; DROP TABLE IF EXISTS pg_temp.going",
+                            NULL);
     return failed;
 }
 
