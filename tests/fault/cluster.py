@@ -31,6 +31,12 @@ class Cluster(servers.Kafka):
             self.SCRIPT, "stop", "--dir", self.folder, "--broker", n, *["--kill"] * kill
         )
 
+    def kill_broker(self, n, after_s):
+        """At a moment that counts, of which the script would make tens of milliseconds."""
+        time.sleep(after_s)
+        os.kill(int((self.folder / str(n) / "pid").read_text().split()[0]), signal.SIGKILL)
+        self.stop_broker(n, kill=True)
+
     def start_broker(self, n):
         """On a loaded machine it may take longer than the script waits."""
         for last in (False, False, True):

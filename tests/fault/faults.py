@@ -5,6 +5,7 @@ draws comes from an rng of its own, as much of it whatever it meets, so that a s
 
 import math
 import os
+import re
 import signal
 
 import psycopg
@@ -79,18 +80,20 @@ def rolling_restart(h, rng):
 def cut_network(h, rng):
     """Between a service and one broker or all; what is held up comes late, or never."""
     service = h.choose(rng, "router", "delayer", "archiver")
-    rule = h.relay.add(Rule(rng.choice([None, 1, 2, 3]), service.process.pid, cut=True))
+    rule = Rule(rng.choice([None, 1, 2, 3]), service.process.pid, cut=True)
+    h.relay.add(rule)
     yield rng.choice([rng.uniform(0.2, 3), rng.uniform(5, 9)])
+    h.met["cut_network"] += rule.met
     h.relay.remove(rule, close=rng.random() < 0.5)
 
 
 def slow_network(h, rng):
     service = h.choose(rng, "router", "delayer", "archiver")
     delay_s = rng.choice([0.02, 0.1, 0.4])
-    rule = h.relay.add(
-        Rule(rng.choice([None, 1, 2, 3]), service.process.pid, delay_s=delay_s)
-    )
+    rule = Rule(rng.choice([None, 1, 2, 3]), service.process.pid, delay_s=delay_s)
+    h.relay.add(rule)
     yield rng.uniform(2, 6)
+    h.met["slow_network"] += rule.met
     h.relay.remove(rule, close=False)
 
 
@@ -108,16 +111,16 @@ def lose_answer(h, rng):
 
 def kill_coordinator_in_commit(h, rng):
     service = h.choose(rng, "router", "delayer")
-    met = yield from kill_in_commit(h, service.process, rng.uniform(0, 3), 10)
+    met = yield from kill_in_commit(h, service.process, rng.uniform(0, 0.02), rng.uniform(0, 3), 10)
     h.met["kill_coordinator_in_commit"] += met
 
 
-def kill_in_commit(h, process, pause_s, patience_s):
-    """The coordinator's broker dies at the moment that it was asked to commit; whether there was one."""
+def kill_in_commit(h, process, after_s, pause_s, patience_s):
+    """The coordinator's broker dies so long after it was asked to commit, which takes it some 10 ms; whether there was one."""
     stopped = []
     trap = Trap(
         COMMITS[h.guarantee], process.pid,
-        lambda n: stopped.append((n, h.background(lambda: h.kafka.stop_broker(n, True)))),
+        lambda n: stopped.append((n, h.background(lambda: h.kafka.kill_broker(n, after_s)))),
     )  # fmt: skip
     h.relay.traps.append(trap)
     yield h.unless(trap.done.is_set, patience_s)
@@ -147,8 +150,8 @@ def exhaust_postgres(h, rng):
                 " where datname = current_database() and application_name <> ''"
                 " and pid <> pg_backend_pid()"
             )
-    except psycopg.OperationalError:
-        pass
+    except psycopg.OperationalError as refused:
+        h.met["exhaust_postgres"] += bool(re.search("too many clients|connection slots", str(refused)))
     yield rng.uniform(1, 4)
     for connection in taken:
         connection.close()
@@ -271,11 +274,13 @@ def change_tiers(h, rng):
             yield h.unless(lambda: service.get("/readyz")[0] == 200, 20)
 
 
-# They may meet nothing: nobody asks meanwhile, nothing is spilled, nobody says who leads, nothing is logged.
+# They may meet nothing: nobody asks meanwhile, nothing is spilled, nobody says who leads, nothing is logged. But not time
+# and again.
 LURKING = (
     "lose_answer", "kill_coordinator_in_commit", "fill_disk", "cut_spill", "kill_controller", "kill_coordinator",
-    "step_clock",
+    "step_clock", "cut_network", "slow_network", "exhaust_postgres",
 )  # fmt: skip
+IN_VAIN = 6  # so often is no chance any more
 
 # How often each, and what it must have for itself: two of a kind would undo each other, or more
 # brokers would be away than the topics can do without.

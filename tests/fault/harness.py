@@ -15,7 +15,7 @@ import time
 
 from checker import Judge, judge
 from cluster import library_of_faketime
-from faults import FAULTS, LURKING, add_worker, cut_spill, fill_disk, remove_worker, step_clock
+from faults import FAULTS, IN_VAIN, LURKING, add_worker, cut_spill, fill_disk, remove_worker, step_clock
 from load import KINDS, RESCUED, Load, policies
 from pipeline import Pipeline, now_ms
 from replays import Replays
@@ -289,6 +289,8 @@ class Harness:
         faults = judge(history)
         for name in filter(self.counts.get, LURKING):
             print(f"{name}: {self.met[name]} of {self.counts[name]} met something")
+            if self.met[name] == 0 and self.counts[name] >= IN_VAIN:
+                self.complain(f"{name} never met anything")
         for name in sorted(name for name in self.met if name not in LURKING):
             print(f"{name}: {self.met[name]} met a job that was under way")
         if history.may_double:

@@ -88,9 +88,12 @@ class Rule:
 
     def __init__(self, broker=None, pid=None, cut=False, delay_s=0.0):
         self.broker, self.pid, self.cut, self.delay_s = broker, pid, cut, delay_s
+        self.met = False  # something that wanted to pass
 
     def meets(self, link):
-        return self.broker in (None, link.broker) and (self.pid is None or self.pid == link.pid)
+        meets = self.broker in (None, link.broker) and (self.pid is None or self.pid == link.pid)
+        self.met |= meets
+        return meets
 
 
 class Trap:

@@ -14,8 +14,8 @@ import harness
 import pytest
 from checker import Item, Replay
 from cluster import partition_for
-from pipeline import Pipeline, Reader, now_ms
-from relay import END_TXN, Relay, Trap
+from pipeline import Pipeline, Reader, now_ms, wait_for
+from relay import END_TXN, Relay, Rule, Trap
 from replays import Replays
 from servers import ROOT, free_port
 
@@ -158,6 +158,15 @@ def test_a_service_that_ended_at_last_is_told_of(tmp_path, monkeypatch):
     assert len(h.complaints) == 1
 
 
+@pytest.mark.parametrize("times, met, wrong", [(harness.IN_VAIN, 0, 1), (harness.IN_VAIN, 1, 0), (harness.IN_VAIN - 1, 0, 0)])
+def test_a_fault_that_never_meets_anything_is_told_of(tmp_path, monkeypatch, times, met, wrong):
+    h = Dry(1, tmp_path)
+    h.replays.begun = 0
+    h.counts["slow_network"], h.met["slow_network"] = times, met
+    judged(h, monkeypatch)
+    assert len(h.complaints) == wrong
+
+
 @pytest.mark.parametrize("sent, begun, wrong", [(False, 2, 1), (True, 2, 0), (False, 0, 0)])
 def test_replays_of_which_none_sends_anything_are_told_of(tmp_path, sent, begun, wrong):
     h = Dry(1, tmp_path)
@@ -293,6 +302,39 @@ def test_a_trap_is_taken_out_alone():
     assert relay.disarm(other)
     relay.stop()
     assert link.close.called
+
+
+def test_a_relay_slows_and_cuts_whose_it_is_told():
+    echo = socket.create_server(("127.0.0.1", 0))
+    relay = Relay([free_port()], lambda: [os.getpid()])
+    relay.backends = {1: echo.getsockname()[1]}
+    question = b"\0\0\0\4\0\0hi"
+
+    def ask():
+        """How long it took."""
+        began = time.monotonic()
+        client.sendall(question)
+        there.sendall(there.recv(100))
+        assert client.recv(100) == question
+        return time.monotonic() - began
+
+    with socket.create_connection(("127.0.0.1", relay.ports[0]), 20) as client, echo.accept()[0] as there:
+        slow = relay.add(Rule(1, os.getpid(), delay_s=0.2))
+        others = relay.add(Rule(1, 1, delay_s=20)), relay.add(Rule(2, delay_s=20))
+        assert ask() >= 0.4
+        relay.remove(slow, close=False)
+        cut = relay.add(Rule(1, os.getpid(), cut=True))
+        client.sendall(question)
+        there.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            there.recv(100)
+        relay.remove(cut, close=False)
+        there.settimeout(20)
+        assert there.recv(100) == question
+        assert [rule.met for rule in (slow, cut, *others)] == [True, True, False, False]
+    wait_for(lambda: not relay.links, "the connection to end")
+    relay.stop()
+    echo.close()
 
 
 def test_a_relay_whose_port_is_taken_says_so():

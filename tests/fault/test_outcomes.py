@@ -97,7 +97,7 @@ def lose_outcome(h, process, lost):
 def kill_in_commits(h, *processes):
     """The broker that is asked to commit dies with the question, once for each of these."""
     for process in processes:
-        met = yield from kill_in_commit(h, process, 0, 120)
+        met = yield from kill_in_commit(h, process, 0.003, 0, 120)
         assert met, "no commit came"
 
 
