@@ -85,6 +85,9 @@ def test_what_is_missing_is_named(prefix, cached, tmp_path):
 
 
 def test_the_programs_are_installed(prefix):
+    """None of them can be told to die, as those can that the tests of faults run."""
     for name in ("reprise", "reprise-router", "reprise-delayer", "reprise-archiver"):
-        assert b"Usage" in run(prefix / "bin" / name, "--help")
+        program = prefix / "bin" / name
+        assert b"Usage" in run(program, "--help")
+        assert b"REPRISE_CRASH_POINT" not in program.read_bytes()
     assert (prefix / "share/reprise/schemas/failed_task.avsc").exists()
