@@ -13,6 +13,9 @@
 #define BACKOFF_MAX_MS 5000
 /* A batch that waited so long for acknowledgements takes no more. */
 #define PATIENCE_MS 100
+/* Bytes of a batch: as much as links and quotas that are slow take within a transaction's time. */
+#define MOST_BYTES  (INT64_C(16) << 20)
+#define MOST_HALVED 16
 
 int rp_outbox_init(struct rp_outbox *o, struct rp_worker *worker, const char *id,
                    const char *linger_ms, size_t most, struct rp_error *err)
@@ -93,8 +96,11 @@ static void copy_name(char out[RP_OUTBOX_NAME], struct rp_bytes topic)
  * than what it saves. */
 bool rp_outbox_full(const struct rp_outbox *o)
 {
+    size_t most = o->most >> o->halved;
     return o->alone || o->n == o->most ||
-           (o->n > 0 && o->n >= o->most / 2 && rp_publisher_fills_request(o->publisher)) ||
+           (o->n > 0 &&
+            (o->n >= most || rp_publisher_bytes(o->publisher) >= MOST_BYTES >> o->halved ||
+             (o->n >= most / 2 && rp_publisher_fills_request(o->publisher)))) ||
            rp_publisher_waited_ms(o->publisher) >= PATIENCE_MS;
 }
 
@@ -157,6 +163,7 @@ void rp_outbox_done(struct rp_outbox *o)
         end_batch(o);
     o->n_sent_off = 0;
     o->backoff_ms = 0;
+    o->halved -= o->halved > 0;
 }
 
 static void drop_batches(struct rp_outbox *o)
@@ -214,6 +221,9 @@ void rp_outbox_failed(struct rp_outbox *o, const struct rp_error *err)
             learn_from(o, &items[failures[i].tag], alone, failures[i].code);
     mark_sent(o);
     rp_targets_forget(o->targets);
+    /* It may have been too large for the link, or a quota. */
+    if (!o->learned && n_items > 0)
+        o->halved += o->halved < MOST_HALVED;
     drop_batches(o);
     if (err->cls == RP_FATAL)
         rp_outbox_give_up(o, err);

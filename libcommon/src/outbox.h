@@ -35,6 +35,7 @@ struct rp_outbox {
     struct rp_outbox_item *sent_off; /* of the batch before, while it has not ended, */
     size_t n_sent_off;               /* and how many; 0: there is none */
     bool alone;                      /* the batch is closed: its one record goes by itself */
+    int halved; /* so often, since batches failed: what one may have, in records and bytes */
     int64_t backoff_ms; /* 0: the last batch went out */
     bool learned;       /* the last failure says what to do otherwise, so that is tried at once */
     bool failed;        /* `failure` ends the worker */
@@ -57,9 +58,10 @@ void rp_outbox_back_off(struct rp_outbox *o, const struct rp_error *err);
  * ends what a predecessor of the same name left open, which would hold up committed offsets. */
 void rp_outbox_open(struct rp_outbox *o);
 
-/* The batch takes no more records: it has as many as it may have, or half of that and a request's
- * worth of bytes, its one record goes alone, or it has waited for acknowledgements, and what is in
- * it is late. */
+/* The batch takes no more records: it has as many as it may have, or bytes, or half of the records
+ * and a request's worth of bytes, its one record goes alone, or it has waited for acknowledgements,
+ * and what is in it is late. A batch that failed, and nobody knows why, halves what the next may
+ * have, and one that is out doubles it again. */
 bool rp_outbox_full(const struct rp_outbox *o);
 
 /* Takes a record into the batch, which must not be full, and sends what follows from it, unless

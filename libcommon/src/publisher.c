@@ -317,14 +317,9 @@ static int send_now(struct rp_publisher *p, const struct rp_outgoing *record,
         return 0;
     }
     rd_kafka_headers_destroy(headers); /* taken only on success */
-    if (has_failed_before(p, code)) {
-        tell_failure(p->b, err);
-        return -1;
-    }
-    note_failure(p->b, record->tag, code);
-    (void)rp_kafka_fail(err, code, "send");
-    if (err->cls == RP_FATAL)
-        err->cls = RP_RETRIABLE; /* the producer is made anew */
+    if (!has_failed_before(p, code))
+        note_failure(p->b, record->tag, code);
+    tell_failure(p->b, err);
     return -1;
 }
 
@@ -364,6 +359,11 @@ int rp_publisher_send(struct rp_publisher *p, const struct rp_outgoing *record,
 int64_t rp_publisher_waited_ms(const struct rp_publisher *p)
 {
     return p->b->open ? p->b->waited_ms : 0;
+}
+
+int64_t rp_publisher_bytes(const struct rp_publisher *p)
+{
+    return p->b->open ? p->b->bytes : 0;
 }
 
 bool rp_publisher_fills_request(const struct rp_publisher *p)

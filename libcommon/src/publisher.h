@@ -74,6 +74,9 @@ RP_NODISCARD int rp_publisher_send(struct rp_publisher *p, const struct rp_outgo
  * goes on for long lets what is in the batch be late, and its transaction time out. */
 int64_t rp_publisher_waited_ms(const struct rp_publisher *p);
 
+/* The size of the batch at hand. */
+int64_t rp_publisher_bytes(const struct rp_publisher *p);
+
 /* Whether one more record like those of this batch (between two: of the last) may need a second
  * request to a partition, for which librdkafka's thread spins until the first is answered. */
 bool rp_publisher_fills_request(const struct rp_publisher *p);

@@ -131,6 +131,33 @@ static void a_large_record_fills_no_batch_but_its_own(void **state)
     assert_false(rp_outbox_full(&f->outbox));
 }
 
+static void a_batch_has_so_many_bytes(void **state)
+{
+    static const uint8_t value[300000];
+    max_bytes = RP_NO_LIMIT;
+    assert_in_range(fill_with(*state, (struct rp_bytes){value, sizeof value}), 55, 56);
+}
+
+static void a_batch_that_failed_halves_the_next_and_one_that_is_out_doubles_it(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_error err;
+    assert_int_equal(fill(f, RP_NO_LIMIT), MOST);
+    for (size_t most = MOST / 2; most > 0; most /= 2) {
+        (void)rp_fail(&err, RP_E_KAFKA, RP_RETRIABLE, "too slow");
+        atomic_store(&f->stop, true); /* who stops does not wait */
+        rp_outbox_failed(&f->outbox, &err);
+        atomic_store(&f->stop, false);
+        assert_int_equal(fill(f, RP_NO_LIMIT), most);
+    }
+    for (size_t most = 1; most < MOST; most = f->outbox.n) {
+        assert_int_equal(f->outbox.n, most);
+        publish(f);
+        assert_int_equal(fill(f, RP_NO_LIMIT), MOST >> f->outbox.halved);
+    }
+    assert_int_equal(f->outbox.halved, 0);
+}
+
 static void the_first_failure_ends_the_worker(void **state)
 {
     struct fixture *f = *state;
@@ -289,6 +316,8 @@ int main(void)
         T(a_batch_ends_with_a_request_s_worth_of_bytes),
         T(a_batch_of_large_records_is_half_as_many),
         T(a_large_record_fills_no_batch_but_its_own),
+        T(a_batch_has_so_many_bytes),
+        T(a_batch_that_failed_halves_the_next_and_one_that_is_out_doubles_it),
         T(the_first_failure_ends_the_worker),
         T(one_failure_after_another_is_waited_for_longer),
         T(who_may_not_send_at_all_gives_up),
