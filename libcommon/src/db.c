@@ -377,10 +377,14 @@ int rp_db_open(const char *dsn, const char *name, int64_t timeout_ms, struct rp_
     db->alive = true;
     (void)PQsetNoticeReceiver(db->conn, drop_notice, NULL);
     /* Compiling a plan for all of the archive's partitions takes many seconds, and saves none. Who
-     * waits for a lock reads on to see what its holder did, which only this isolation shows. */
+     * waits for a lock reads on to see what its holder did, which only this isolation shows. One
+     * who stands still in a transaction, or is gone with its machine, holds locks for a minute. */
     if (rp_db_script(db,
                      "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off;"
-                     " SET default_transaction_isolation = 'read committed'",
+                     " SET default_transaction_isolation = 'read committed';"
+                     " SET idle_in_transaction_session_timeout = '60s';"
+                     " SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3;"
+                     " SET tcp_keepalives_count = 3",
                      err) != 0 ||
         rp_db_set_timeout(db, timeout_ms, err) != 0) {
         rp_db_close(db);

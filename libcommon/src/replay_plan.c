@@ -263,7 +263,10 @@ int rp_replay_preview(struct rp_db *db, const struct rp_replay_request *r, int64
                       struct rp_error *err)
 {
     struct rp_query q = {0};
-    if (rp_db_script(db, "BEGIN", err) != 0 || count_held_back(db, r, held_back, err) != 0)
+    /* Whoever shows it asks brokers meanwhile, and may wait for who reads it. */
+    if (rp_db_script(db, "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30min'", err) !=
+            0 ||
+        count_held_back(db, r, held_back, err) != 0)
         return -1;
     rp_query_add(&q, "CREATE TEMPORARY TABLE replay_preview ON COMMIT DROP AS ");
     int failed = add_picked(
