@@ -76,16 +76,38 @@ static int drop_days(struct retention *r, struct rp_db *db, int64_t now_ms, bool
         return -1;
     rp_log(RP_LOG_INFO, "retention-run", rp_f_str("keep_from", keep_from),
            rp_f_int("days_to_drop", PQntuples(days)));
-    for (int i = 0; failed == 0 && i < PQntuples(days) && !atomic_load(r->stop); i++)
-        failed = retention_drop_day(r, db, PQgetvalue(days, i, 0),
-                                    strtoll(PQgetvalue(days, i, 1), NULL, 10), held, err);
+    /* One that cannot go keeps none of the others. */
+    for (int i = 0; i < PQntuples(days) && rp_db_alive(db) && !atomic_load(r->stop); i++) {
+        struct rp_error one;
+        if (retention_drop_day(r, db, PQgetvalue(days, i, 0),
+                               strtoll(PQgetvalue(days, i, 1), NULL, 10), held, &one) != 0 &&
+            failed == 0)
+            failed = rp_fail_as(err, &one);
+    }
     PQclear(days);
+    return failed;
+}
+
+/* All of it, whatever of it fails; the error is the first one's. */
+static int keep_all(struct retention *r, struct rp_db *db, int64_t now_ms, bool *held,
+                    struct rp_error *err)
+{
+    int64_t cleaned;
+    struct rp_error one;
+    int failed = drop_days(r, db, now_ms, held, err);
+    if (rp_db_alive(db) && retention_delete_types(r, db, now_ms, &one) != 0 && failed == 0)
+        failed = rp_fail_as(err, &one);
+    if (rp_db_alive(db) && retention_delete_jobs(r, db, &one) != 0 && failed == 0)
+        failed = rp_fail_as(err, &one);
+    if (rp_db_alive(db) &&
+        query_int(db, "SELECT error_group_clean()", 0, NULL, &cleaned, &one) != 0 && failed == 0)
+        failed = rp_fail_as(err, &one);
     return failed;
 }
 
 static int run(struct retention *r, struct rp_db *db, int64_t now_ms, struct rp_error *err)
 {
-    int64_t locked, cleaned;
+    int64_t locked;
     bool held = false;
     if (check_clock(db, now_ms, err) != 0 || add_days_ahead(db, now_ms, err) != 0 ||
         query_int(db, lock, 0, NULL, &locked, err) != 0)
@@ -93,13 +115,7 @@ static int run(struct retention *r, struct rp_db *db, int64_t now_ms, struct rp_
     r->next_ms = now_ms + AGAIN_MS;
     if (locked != 1)
         return 0;
-    int failed = drop_days(r, db, now_ms, &held, err);
-    if (failed == 0)
-        failed = retention_delete_types(r, db, now_ms, err);
-    if (failed == 0)
-        failed = retention_delete_jobs(r, db, err);
-    if (failed == 0)
-        failed = query_int(db, "SELECT error_group_clean()", 0, NULL, &cleaned, err);
+    int failed = keep_all(r, db, now_ms, &held, err);
     /* After a failure it goes with the connection, at the latest. */
     struct rp_error unlock_err;
     if (rp_db_alive(db) && query_int(db, unlock, 0, NULL, &locked, &unlock_err) != 0 && failed == 0)

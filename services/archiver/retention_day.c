@@ -124,13 +124,12 @@ static void tell(const struct day *d, int64_t rows)
 }
 
 /* Takes the locks of a drop and gives them back: somebody who reads for long would have all of the
- * day exported in vain, again each minute. No day has -1 rows, so `*go_on` is that all else is
- * well.
- */
+ * day exported in vain, again each minute. No day has so few rows, so `*go_on` is that all else is
+ * well. */
 static int try_drop(const struct day *d, bool *held, bool *go_on, struct rp_error *err)
 {
     int64_t answer;
-    if (drop(d, "-1", &answer, err) != 0)
+    if (drop(d, "-9223372036854775808", &answer, err) != 0)
         return -1;
     *held = *held || answer == REPLAYING;
     *go_on = answer == OTHER_ROWS;

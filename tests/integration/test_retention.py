@@ -274,7 +274,7 @@ def test_nothing_is_dropped_when_the_export_fails(new_keeper):
     (40, "select count(*) from dead_letter"),
 ])  # fmt: skip
 def test_no_export_is_left_of_what_did_not_go(new_keeper, days_ago, lock):
-    keeper = new_keeper(retention={"by_type": {"type-1": "7d"}})
+    keeper = new_keeper(retention={"by_type": {"type-1": "7d"}} if days_ago == 8 else {})
     keeper.add(days_ago, 100)
     with keeper.db.connect() as other, other.transaction():
         other.execute(lock)
@@ -283,6 +283,19 @@ def test_no_export_is_left_of_what_did_not_go(new_keeper, days_ago, lock):
         assert "reprise_archiver_retention_failures_total 1" in service.get("/metrics")[1]
         assert keeper.exported() == {}
     assert keeper.rows() == 100
+
+
+def test_a_day_that_cannot_go_keeps_nothing_else(new_keeper):
+    keeper = new_keeper(export=False, retention={"by_type": {"type-1": "7d"}})
+    first, second = keeper.add(41, 100), keeper.add(40, 100)
+    keeper.add(8, 100)
+    with keeper.db.connect() as other, other.transaction():
+        other.execute(f"lock table dead_letter_{first:%Y%m%d} in access share mode")
+        service = keeper.start()
+        wait_for(lambda: "retention-failed" in service.log.read_text(), "retention to fail", 90)
+        left = keeper.query("select distinct dead_at::date from dead_letter where task_type <> 'type-1'")
+        assert first in {day for (day,) in left} and second not in {day for (day,) in left}
+        assert keeper.query("select 1 from dead_letter where task_type = 'type-1' and dead_at < now() - interval '7 days'") == []
 
 
 def test_a_day_waits_for_its_replays_but_not_for_ever(new_keeper):
