@@ -159,7 +159,10 @@ int rp_export_commit(struct rp_export *e, struct rp_error *err)
     if (name(e) != 0)
         return errno == EEXIST ? exists(e, err) : failed_io(e, "name", errno, err);
     e->committed = true;
-    return sync_folder(e, err);
+    if (sync_folder(e, err) == 0)
+        return 0;
+    (void)unlink(e->path); /* nobody may rely on it, and the next one would stand beside it */
+    return -1;
 }
 
 void rp_export_free(struct rp_export *e)
