@@ -22,6 +22,12 @@
 /* How long what the database said of the time is good for: its clock may be put right, and ours
  * stands still while a machine sleeps. */
 #define NOW_MS INT64_C(10000)
+/* How long rows of a state that somebody holds are passed over, once they were waited for in vain.
+ */
+#define SKIP_MS INT64_C(600000)
+/* PostgreSQL's oldest transaction id is that of the oldest table, and a temporary one is young
+ * again once it is truncated. */
+#define RENEW_MS INT64_C(3600000)
 
 #define MAX_DAYS 64
 
@@ -42,6 +48,7 @@ struct store {
     size_t sent;         /* of its rows, in bytes */
     int64_t ahead_ms;    /* of the database's clock, of rp_mono_tick_ms */
     int64_t ask_mono_ms; /* for it again, from then on */
+    int64_t skip_until_mono_ms, renew_mono_ms;
     struct rp_buf sql;
     struct copy claims;
 };
@@ -178,6 +185,13 @@ int store_connect(struct store *s, struct rp_error *err)
     return -1;
 }
 
+static int renew_incoming(struct store *s, int64_t mono_ms, struct rp_error *err)
+{
+    s->renew_mono_ms = mono_ms + RENEW_MS;
+    return rp_db_script(
+        s->db, "TRUNCATE pg_temp.incoming, pg_temp.incoming_group, pg_temp.incoming_claim", err);
+}
+
 int store_now_ms(struct store *s, int64_t *out, struct rp_error *err)
 {
     int64_t mono_ms = rp_mono_tick_ms();
@@ -186,6 +200,8 @@ int store_now_ms(struct store *s, int64_t *out, struct rp_error *err)
             return -1;
         s->ahead_ms -= mono_ms;
         s->ask_mono_ms = mono_ms + NOW_MS;
+        if (mono_ms >= s->renew_mono_ms && renew_incoming(s, mono_ms, err) != 0)
+            return -1;
     }
     *out = mono_ms + s->ahead_ms;
     return 0;
@@ -401,11 +417,12 @@ static int say_straight(struct store *s, const struct store_claim *claims, size_
 #define JOIN_ORIGIN                                                                                \
     " LEFT JOIN origin ON origin.job = replay_job AND origin.task = incoming.task_id"
 
-/* It is marked, unless another job has it by now; in the order in which all who mark rows do. */
-#define MARK_ORIGINS                                                                               \
+/* It is marked, unless another job has it by now; in the order in which all who mark rows do. A
+ * replay that is planned, or a purge, may hold it for minutes. */
+#define MARK_ORIGINS(skip)                                                                         \
     ", origins AS (SELECT s.dead_at, s.id, a.dead_at AS came_back_at FROM added AS a"              \
     " JOIN dead_letter_state AS s ON s.dead_at = replay_of_at AND s.id = replay_of"                \
-    " AND s.job = replay_job ORDER BY s.dead_at, s.id FOR UPDATE OF s),"                           \
+    " AND s.job = replay_job ORDER BY s.dead_at, s.id FOR UPDATE OF s" skip "),"                   \
     " marked AS (UPDATE dead_letter_state AS s SET came_back_at = o.came_back_at"                  \
     " FROM origins AS o WHERE s.dead_at = o.dead_at AND s.id = o.id)"
 
@@ -426,7 +443,9 @@ static int say_staged(struct store *s, bool replayed, struct rp_error *err)
         say(s, err, "%s ON CONFLICT DO NOTHING RETURNING %s)", replayed ? JOIN_ORIGIN : "",
             replayed ? "dead_at, replay_job, replay_of_at, replay_of" : "1") != 0 ||
         say(s, err, "%s SELECT partition, (SELECT count(*) FROM added) FROM mine",
-            replayed ? MARK_ORIGINS : "") != 0)
+            !replayed                                   ? ""
+            : rp_mono_tick_ms() < s->skip_until_mono_ms ? MARK_ORIGINS(" SKIP LOCKED")
+                                                        : MARK_ORIGINS("")) != 0)
         return -1;
     return end_sql(s, err);
 }
@@ -527,8 +546,11 @@ static int write_staged(struct store *s, const struct store_rows *rows, struct s
     PGresult *result;
     if (begin(s, say_staged(s, rows->replayed, err), err) != 0 ||
         rp_db_copy_send(s->db, rows->letters, err) != 0 ||
-        finish(s, rows->groups, claims, n_claims, &result, err) != 0)
+        finish(s, rows->groups, claims, n_claims, &result, err) != 0) {
+        if (rows->replayed && rp_db_contended(s->db))
+            s->skip_until_mono_ms = rp_mono_tick_ms() + SKIP_MS;
         return -1;
+    }
     mark_fenced(result, claims, n_claims);
     *out_added = PQntuples(result) == 0 ? 0 : strtoll(PQgetvalue(result, 0, 1), NULL, 10);
     PQclear(result);
