@@ -12,6 +12,8 @@
 #include "retention.h"
 #include "statistics.h"
 
+/* Not an archiver's: whoever looks for what those have under way does not mean us. */
+#define NAME         "reprise-archiver keeper"
 #define LOOK_MS      200
 #define CONNECT_MS   INT64_C(5000)
 #define LOG_AGAIN_MS INT64_C(60000)
@@ -43,7 +45,6 @@ struct chore {
 struct keeper {
     atomic_bool stop;
     const struct rp_config *config;
-    const char *name;
     struct retention retention;
     struct statistics statistics;
     struct chore chores[2];
@@ -73,7 +74,7 @@ static bool connected(struct chore *c)
         return true;
     if (rp_mono_ms() < c->connect_mono_ms)
         return false;
-    if (rp_db_open(k->config->postgres.dsn, k->name, c->timeout_ms, &c->db, &err) == 0) {
+    if (rp_db_open(k->config->postgres.dsn, NAME, c->timeout_ms, &c->db, &err) == 0) {
         rp_db_heed(c->db, &k->stop);
         if (rp_db_script(c->db, c->settings, &err) == 0)
             return true;
@@ -127,14 +128,13 @@ static int start(struct keeper *k, struct rp_error *err)
     return 0;
 }
 
-int keeper_start(const struct rp_config *config, struct metrics_archiver *metrics, const char *name,
+int keeper_start(const struct rp_config *config, struct metrics_archiver *metrics,
                  struct keeper **out, struct rp_error *err)
 {
     struct keeper *k = calloc(1, sizeof *k);
     if (k == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for the keeper");
     k->config = config;
-    k->name = name;
     k->retention = (struct retention){.config = config, .metrics = metrics, .stop = &k->stop};
     k->statistics = (struct statistics){.config = config, .metrics = metrics};
     k->chores[0] = (struct chore){.k = k,
@@ -163,5 +163,6 @@ void keeper_stop(struct keeper *k)
     for (size_t i = 0; i < sizeof k->chores / sizeof *k->chores; i++)
         if (k->chores[i].started)
             (void)pthread_join(k->chores[i].thread, NULL);
+    statistics_forget(&k->statistics);
     free(k);
 }

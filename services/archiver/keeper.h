@@ -10,9 +10,9 @@
  * process; those of several processes agree in the database on who does what. */
 struct keeper;
 
-/* All are borrowed. `name` shows in pg_stat_activity. */
+/* All are borrowed. */
 RP_NODISCARD int keeper_start(const struct rp_config *config, struct metrics_archiver *metrics,
-                              const char *name, struct keeper **out, struct rp_error *err);
+                              struct keeper **out, struct rp_error *err);
 /* Waits until what is in hand is done, or is given up: a batch, or 5 s of a statement. NULL is
  * fine.
  */

@@ -11,6 +11,7 @@
 
 /* How old the gauges may be. */
 #define GAUGES_MS INT64_C(15000)
+#define AGAIN_MS  INT64_C(60000)
 
 /* Whoever comes first in an interval writes it down; the others find it done. */
 static int take(struct statistics *s, struct rp_db *db, struct rp_error *err)
@@ -114,6 +115,12 @@ static int set_oldest(struct statistics *s, struct rp_db *db, const char *hour,
     return 0;
 }
 
+void statistics_forget(struct statistics *s)
+{
+    for (size_t i = 0; i < s->metrics->n_backlog; i++)
+        rp_series_set(s->metrics->backlog_seen[i], 0);
+}
+
 /* The largest come first, so that they have a series each when not all can. */
 static int set_all(struct statistics *s, struct rp_db *db, struct rp_error *err)
 {
@@ -135,17 +142,23 @@ static int set_all(struct statistics *s, struct rp_db *db, struct rp_error *err)
 int statistics_serve(struct statistics *s, struct rp_db *db, int64_t now_ms, struct rp_error *err)
 {
     int64_t this = now_ms / s->config->statistics_ms, mono_ms = rp_mono_ms();
-    if (this != s->taken) {
-        if (take(s, db, err) != 0)
+    int failed = 0;
+    if (this != s->taken && mono_ms >= s->again_mono_ms) {
+        failed = take(s, db, err);
+        if (failed != 0 && !rp_db_alive(db))
             return -1;
-        s->taken = this;
+        if (failed == 0)
+            s->taken = this;
+        else
+            s->again_mono_ms = mono_ms + AGAIN_MS; /* what takes too long does so again */
         s->gauge_mono_ms = 0;
     }
     if (mono_ms < s->gauge_mono_ms)
-        return 0;
-    if (set_all(s, db, err) != 0)
+        return failed;
+    struct rp_error second;
+    if (set_all(s, db, failed == 0 ? err : &second) != 0)
         return -1;
     s->gauge_mono_ms =
         mono_ms + (s->config->statistics_ms < GAUGES_MS ? s->config->statistics_ms : GAUGES_MS);
-    return 0;
+    return failed;
 }

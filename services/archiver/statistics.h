@@ -13,10 +13,14 @@ struct statistics {
     struct metrics_archiver *metrics;
     int64_t taken;         /* the last interval that was seen to, counted from 1970 */
     int64_t gauge_mono_ms; /* when the gauges are to be set again */
+    int64_t again_mono_ms; /* what failed is not taken before */
 };
 
-/* Does what is due. Fails where the database does; then it is tried again at the next call. */
+/* Does what is due. Fails where the database does; it is tried again after a while. */
 RP_NODISCARD int statistics_serve(struct statistics *s, struct rp_db *db, int64_t now_ms,
                                   struct rp_error *err);
+
+/* No dead letter is counted in the gauges any more. */
+void statistics_forget(struct statistics *s);
 
 #endif

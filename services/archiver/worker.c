@@ -24,8 +24,9 @@
  * the other one was the zombie, or an operator's mistake. */
 #define FENCED_WAIT_MS INT64_C(30000)
 /* A partition that was assigned a moment ago cannot be sought in yet. */
-#define SEEK_AGAIN_MS INT64_C(50)
-#define IDLE_POLL_MS  100
+#define SEEK_AGAIN_MS  INT64_C(50)
+#define TOPIC_AGAIN_MS INT64_C(1000)
+#define IDLE_POLL_MS   100
 /* The sooner a commit is known, the sooner the next one begins. */
 #define BUSY_POLL_MS 1
 /* How long PostgreSQL has the beginning of a batch at most, however long the batch may linger: who
@@ -53,9 +54,10 @@ struct worker {
     struct keeper *keeper; /* worker 0 has one */
     char owner[128];
     char topic_id[TOPIC_ID_SIZE];
-    bool connected;   /* both lanes are, as far as we know */
-    bool topic_known; /* topic_id was asked for since partitions came */
-    bool joined;      /* the group has told us our partitions, if any */
+    bool connected;        /* both lanes are, as far as we know */
+    bool topic_known;      /* topic_id was asked for since partitions came */
+    int64_t topic_mono_ms; /* it is not asked for before */
+    bool joined;           /* the group has told us our partitions, if any */
     struct rp_stall stall;
     int64_t due_mono_ms;     /* the batch is written then, if it has rows */
     int64_t recall_mono_ms;  /* PostgreSQL has the beginning of it until then, if it has that */
@@ -154,13 +156,15 @@ static bool begin(struct worker *w, struct part *part)
 static bool know_topic(struct worker *w)
 {
     struct rp_error err;
-    if (w->topic_known)
-        return true;
+    if (w->topic_known || rp_mono_ms() < w->topic_mono_ms)
+        return w->topic_known;
     w->topic_known =
         topic_id_query(rp_consumer_handle(w->consumer), topic_of(w), w->topic_id, &err) == 0;
-    if (!w->topic_known)
+    if (!w->topic_known) {
+        w->topic_mono_ms = rp_mono_ms() + TOPIC_AGAIN_MS; /* not for each partition */
         rp_log(RP_LOG_WARN, "topic-unknown", rp_f_str("topic", topic_of(w)),
                rp_f_str("error", err.text));
+    }
     return w->topic_known;
 }
 
@@ -532,7 +536,7 @@ int worker_run(struct rp_worker *service, struct rp_error *err)
     if (failed == 0 && service->index == 0)
         failed = jobs_start(service, &jobs, err);
     if (failed == 0 && service->index == 0)
-        failed = keeper_start(service->config, &w.metrics, w.owner, &w.keeper, err);
+        failed = keeper_start(service->config, &w.metrics, &w.keeper, err);
     if (failed == 0)
         failed = run(&w, err);
     keeper_stop(w.keeper);

@@ -52,11 +52,11 @@ int __wrap_rp_db_open(const char *dsn, const char *name, int64_t timeout_ms, str
 static void who_is_not_let_in_says_so_each_minute(void **state)
 {
     static const struct rp_config config;
-    struct metrics_archiver metrics;
+    static struct metrics_archiver metrics;
     struct keeper *k;
     struct rp_error err;
     (void)state;
-    assert_int_equal(keeper_start(&config, &metrics, "test", &k, &err), 0);
+    assert_int_equal(keeper_start(&config, &metrics, &k, &err), 0);
     while (told[0].n < 2 || told[1].n < 2) /* who never says so is waited for until ctest ends it */
         (void)sched_yield();
     keeper_stop(k);
