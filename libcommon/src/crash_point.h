@@ -24,8 +24,8 @@
     POINT(7, acknowledged, "router delayer replay")                                                \
     POINT(8, commit_before, "router delayer replay")                                               \
     POINT(9, commit_after, "router delayer replay")                                                \
-    POINT(10, abort_before, "router delayer")                                                      \
-    POINT(11, abort_after, "router delayer")                                                       \
+    POINT(10, abort_before, "router delayer replay-abort")                                         \
+    POINT(11, abort_after, "router delayer replay-abort")                                          \
     POINT(12, offsets_beside, "router delayer")                                                    \
     POINT(13, committed_beside, "router delayer")                                                  \
     POINT(20, rewind_before, "router")                                                             \

@@ -59,6 +59,7 @@ static void read_claim(const PGresult *result, const char *id, struct rp_replay_
     (void)snprintf(out->id, sizeof out->id, "%s", id);
     (void)snprintf(out->stamp, sizeof out->stamp, "%s", PQgetvalue(result, 0, 6));
     (void)snprintf(out->state, sizeof out->state, "%s", PQgetvalue(result, 0, 7));
+    out->unsettled = PQgetvalue(result, 0, 8)[0] == 't';
 }
 
 static int explain_refusal(struct rp_db *db, const char *id, struct rp_error *err)
@@ -88,16 +89,19 @@ int rp_replay_job_claim(struct rp_db *db, const char *id, const char *runner, bo
     PGresult *result;
     if (rp_db_query(
             db,
-            "UPDATE replay_job SET epoch = epoch + 1, runner = $2,"
+            "WITH before AS (SELECT job, heartbeat_at IS NOT NULL AS unsettled FROM replay_job"
+            "  WHERE job = $1 FOR UPDATE)"
+            " UPDATE replay_job AS j SET epoch = epoch + 1, runner = $2,"
             " state = CASE WHEN $3::boolean THEN state ELSE 'running' END,"
             " heartbeat_at = clock_timestamp(), started_at = coalesce(started_at, now()),"
             " outcome = CASE WHEN wish = 'cancel' OR $3::boolean THEN outcome END"
-            " WHERE job = $1 AND finished_at IS NULL AND (heartbeat_at IS NULL OR runner = $2"
+            " FROM before WHERE j.job = before.job"
+            " AND finished_at IS NULL AND (heartbeat_at IS NULL OR runner = $2"
             "  OR heartbeat_at < clock_timestamp() - " RP_REPLAY_DEAD_AFTER ")"
             " AND NOT ($3::boolean AND detached AND state IN ('planned', 'running')"
             "  AND wish = 'run')"
             " RETURNING " POSITION
-            ", options, (extract(epoch FROM created_at) * 1000000)::bigint, state",
+            ", options, (extract(epoch FROM created_at) * 1000000)::bigint, state, unsettled",
             3, values, &result, err) != 0)
         return -1;
     bool claimed = PQntuples(result) > 0;

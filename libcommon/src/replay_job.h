@@ -23,6 +23,7 @@ struct rp_replay_job {
     int64_t epoch;
     int64_t total, marked, refused;
     bool canary_out; /* the canaries were sent, and are being waited for or were */
+    bool unsettled;  /* when it was claimed: what was sent before may not all be marked */
     char state[16];  /* when it was claimed; one who settles leaves it as it is */
     struct rp_replay_options options;
     struct rp_error unread; /* why the options cannot be read; RP_OK: they can */

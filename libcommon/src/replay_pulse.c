@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "units.h"
 
 #define BEAT_MS    1000
@@ -48,7 +49,8 @@ static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out, struct rp
             "  coalesce((extract(epoch FROM now() - canary_at) * 1000)::bigint, -1)",
             2, values, &result, err) != 0)
         return rp_db_needs_mending(p->db, err);
-    *out = (struct rp_replay_news){.known = true, .lost = PQntuples(result) == 0};
+    *out = (struct rp_replay_news){
+        .known = true, .lost = PQntuples(result) == 0, .read_mono_ms = rp_mono_ms()};
     if (!out->lost) {
         out->wish = wish_of(PQgetvalue(result, 0, 0));
         out->rate = strtod(PQgetvalue(result, 0, 1), NULL);
@@ -69,7 +71,7 @@ static bool wait_for_next(struct rp_replay_pulse *p, const struct rp_replay_news
     (void)pthread_mutex_lock(&p->lock);
     if (fresh != NULL)
         p->news = *fresh;
-    else if (trouble->cls == RP_FATAL)
+    else
         p->news.trouble = *trouble;
     while (!p->stop && pthread_cond_timedwait(&p->wake, &p->lock, &until) == 0)
         ;

@@ -13,7 +13,8 @@ enum rp_replay_wish { RP_REPLAY_RUN, RP_REPLAY_PAUSE, RP_REPLAY_CANCEL };
 struct rp_replay_news {
     bool known;              /* the rest was read at least once */
     bool lost;               /* the job has another runner now, or has ended */
-    struct rp_error trouble; /* of the last look, where waiting does not mend it; or RP_OK */
+    int64_t read_mono_ms;    /* when it was last */
+    struct rp_error trouble; /* of the last look, or RP_OK; FATAL where waiting does not mend it */
     enum rp_replay_wish wish;
     double rate;           /* tasks/s; 0: no limit */
     int64_t came_back;     /* dead letters that came of this job */

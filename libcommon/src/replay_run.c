@@ -28,6 +28,8 @@
 /* How long all is left alone after a failure: doubling from the first to the last. */
 #define FIRST_WAIT_MS INT64_C(100)
 #define LAST_WAIT_MS  INT64_C(5000)
+/* What is wished of the job is believed for so long. */
+#define DEAF_MS INT64_C(5000)
 
 struct runner {
     const struct rp_replay_run *run;
@@ -47,7 +49,7 @@ struct runner {
     int64_t settle_until_mono_ms; /* 0: no limit */
     const char *what;
     int64_t shown_mono_ms;
-    bool ended, unmarked;
+    bool ended, unmarked, offset_gone;
     enum rp_replay_end end;
 };
 
@@ -205,9 +207,11 @@ static int get_ready(struct runner *r, struct rp_error *err)
     if (rp_replay_job_renew(r->db, &r->job, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_cursor_read);
-    if (next < 0 && r->job.marked > 0)
+    if (next < 0 && (r->job.unsettled || r->next > r->job.marked)) {
+        r->offset_gone = true;
         rp_log(RP_LOG_WARN, "replay-offset-gone", rp_f_str("job", r->job.id),
                rp_f_int("marked", r->job.marked));
+    }
     r->next = next > r->job.marked ? next : r->job.marked;
     if (settle(r, err) != 0)
         return -1;
@@ -390,6 +394,16 @@ static int send_some(struct runner *r, struct rp_error *err)
     return serve_marks(r, err);
 }
 
+/* Whoever cannot be told to stop, and does not show that it lives, sends nothing. */
+static int listen(struct runner *r, struct rp_error *err)
+{
+    r->news = rp_replay_pulse_news(r->pulse);
+    bool deaf = !r->news.known || rp_mono_ms() - r->news.read_mono_ms > DEAF_MS;
+    if (r->news.trouble.code != RP_OK && (deaf || r->news.trouble.cls == RP_FATAL))
+        return rp_fail_as(err, &r->news.trouble);
+    return 0;
+}
+
 static int step(struct runner *r, struct rp_error *err)
 {
     bool hold = false;
@@ -397,9 +411,8 @@ static int step(struct runner *r, struct rp_error *err)
         return -1;
     if (r->failure.code != RP_OK)
         return rest(r, "failed", r->failure.text, RP_REPLAY_FAILED, err);
-    r->news = rp_replay_pulse_news(r->pulse);
-    if (r->news.trouble.code != RP_OK)
-        return rp_fail_as(err, &r->news.trouble);
+    if (listen(r, err) != 0)
+        return -1;
     if (!r->news.known) {
         nap(r, NAP_MS);
         return 0;
@@ -528,6 +541,7 @@ int rp_replay_run(const struct rp_replay_run *run, const char *job, struct rp_re
         *out = (struct rp_replay_result){
             .end = r.end,
             .unmarked = r.unmarked,
+            .offset_gone = r.offset_gone,
             .total = r.job.total,
             .done = r.job.marked,
             .refused = r.job.refused,

@@ -51,6 +51,9 @@ struct rp_replay_result {
     enum rp_replay_end end;
     bool
         unmarked; /* what was sent may not all be marked: an archiver does so, or the next runner */
+    /* An earlier runner sent nothing, or Kafka has forgotten how far it came: what was sent and not
+     * marked went out twice. */
+    bool offset_gone;
     int64_t total, came_back;
     int64_t done, refused; /* by the marks: where they may be behind, at least so many */
 };

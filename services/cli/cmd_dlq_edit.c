@@ -223,7 +223,7 @@ static int replay(struct edit *e)
         return CLI_NOTHING;
     }
     if (cli_value(e->args, "detach") == NULL) {
-        int code = replay_run_here(e->config, e->db, job);
+        int code = replay_run_here(e->config, job);
         e->needed_no_more = code == CLI_OK;
         return code;
     }

@@ -68,7 +68,7 @@ static int act(struct replay *r)
     if (!r->request.detached) {
         (void)fprintf(stderr, "Replay %s: %" PRId64 " dead letters. Ctrl-C pauses it.\n", job,
                       total);
-        return replay_run_here(r->config, r->db, job);
+        return replay_run_here(r->config, job);
     }
     (void)printf("Replay %s: %" PRId64 " dead letters, handed to the archiver.\n"
                  "How it goes: reprise replay show %s\n",

@@ -13,6 +13,7 @@
 /* How long a runner may take to do what was wished: it looks each second, and may be in the middle
  * of a batch, or of giving back some million rows. */
 #define PATIENCE_MS INT64_C(60000)
+#define QUIET_MS    INT64_C(2000) /* before it is said that it takes longer */
 #define LOOK_MS     200
 #define SETTLING_MS INT64_C(3000)
 
@@ -120,8 +121,13 @@ static int tell_too_late(struct jobs *j, bool cancels)
 /* Waits until what was wished is done: by the job's runner, or, where it has none, by us. */
 static int see_it_done(struct jobs *j, bool cancels)
 {
+    bool told = false;
     for (int64_t until = rp_mono_ms() + PATIENCE_MS; rp_mono_ms() < until;) {
         enum situation s = situation(j);
+        if (!told && until - rp_mono_ms() < PATIENCE_MS - QUIET_MS) {
+            (void)fprintf(stderr, "It is wished; its runner has not done it yet.\n");
+            told = true;
+        }
         if (s == S_PAUSED || s == S_ENDED)
             return print_state(j);
         if (s == S_DONE)
@@ -194,7 +200,7 @@ static int resume_job(struct jobs *j)
     if (code != CLI_OK)
         return code;
     if (!detached)
-        return replay_run_here(j->config, j->db, job);
+        return replay_run_here(j->config, job);
     (void)printf("Replay %s: handed to the archiver.\n", job);
     return CLI_OK;
 }

@@ -11,6 +11,8 @@
 
 struct jq_preview {
     struct rp_db *db;
+    const struct rp_replay_options *options;
+    struct rp_replay_maker *maker;
     struct rp_registry *registry;
     struct rp_message_reader *reader;
     struct rp_transform *transform;
@@ -35,18 +37,37 @@ static int open_all(struct jq_preview *p, const struct rp_config *config,
     return rp_transform_new(&options, &p->transform, err);
 }
 
+/* The router finds a target itself. */
+static int judge(struct jq_preview *p, struct rp_bytes task_type, const char *target,
+                 struct rp_error *err)
+{
+    const char *refused = NULL;
+    if (p->options->to_router)
+        return 0;
+    if (rp_replay_judge_target(p->maker, task_type, rp_str(target), NULL, &refused, err) != 0) {
+        (void)printf("Target:     not looked at: %s\n", err->text);
+        return 0;
+    }
+    return refused == NULL ? 0 : rp_fail(err, RP_E_INVALID, RP_POISON, "%s", refused);
+}
+
 /* The program, or the dead letter, is to blame: that is what is looked for. */
-static int show(struct jq_preview *p, const char *id, struct rp_error *err)
+static int show(struct jq_preview *p, const char *id, struct rp_bytes task_type,
+                struct rp_error *err)
 {
     struct letter letter;
     struct rp_message changed;
     rp_arena_reset(&p->arena);
     int rc = letter_read(p->db, id, NULL, &p->arena, &letter, err);
+    if (rc == 0 && p->options->target != NULL)
+        letter.message.target = p->options->target;
     if (rc == 0)
         rc = rp_transform_apply(p->transform, &letter.message, letter.task_json, &p->arena,
                                 &changed, err);
     if (rc == 0)
         rc = cli_diff_print(stdout, p->reader, &letter.message, &changed, NULL, err);
+    if (rc == 0)
+        rc = judge(p, task_type, changed.target, err);
     if (rc != 0 && err->cls == RP_POISON) {
         (void)fflush(stdout);
         cli_error("dead letter %s: %s", id, err->text);
@@ -56,16 +77,18 @@ static int show(struct jq_preview *p, const char *id, struct rp_error *err)
 }
 
 int jq_preview(const struct rp_config *config, struct rp_db *db,
-               const struct rp_replay_options *options, const PGresult *ids)
+               const struct rp_replay_options *options, struct rp_replay_maker *maker,
+               const PGresult *letters)
 {
-    struct jq_preview p = {.db = db};
+    struct jq_preview p = {.db = db, .options = options, .maker = maker};
     struct rp_error err;
     if (options->jq == NULL)
         return CLI_OK;
     int rc = open_all(&p, config, options, &err);
-    for (int i = 0; rc == 0 && i < PQntuples(ids); i++) {
-        (void)printf("\nWhat jq makes of %s:\n", PQgetvalue(ids, i, 0));
-        rc = show(&p, PQgetvalue(ids, i, 0), &err);
+    for (int i = 0; rc == 0 && i < PQntuples(letters); i++) {
+        const char *id = PQgetvalue(letters, i, 0);
+        (void)printf("\nWhat jq makes of %s:\n", id);
+        rc = show(&p, id, rp_str(PQgetvalue(letters, i, 1)), &err);
     }
     rp_transform_free(p.transform);
     rp_message_reader_free(p.reader);

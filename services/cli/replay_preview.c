@@ -19,6 +19,8 @@ struct preview {
     const struct rp_config *config;
     struct rp_db *db;
     const struct rp_replay_request *request;
+    rd_kafka_t *client;
+    struct rp_replay_maker *maker;
     int64_t total, held_back;
 };
 
@@ -132,7 +134,7 @@ static struct rp_bytes cell(const PGresult *r, int row, int column)
 }
 
 /* Of tasks of each type and target; a brokers' silence ends the looks. */
-static int judge_targets(struct preview *p, struct rp_replay_maker *maker)
+static int judge_targets(struct preview *p)
 {
     PGresult *r;
     struct rp_error err;
@@ -143,8 +145,8 @@ static int judge_targets(struct preview *p, struct rp_replay_maker *maker)
               &r) != CLI_OK)
         return CLI_FAILED;
     for (int i = 0; i < PQntuples(r); i++) {
-        if (rp_replay_judge_target(maker, cell(r, i, 1), cell(r, i, 2), p->request->options->target,
-                                   &refused, &err) != 0) {
+        if (rp_replay_judge_target(p->maker, cell(r, i, 1), cell(r, i, 2),
+                                   p->request->options->target, &refused, &err) != 0) {
             (void)printf("Targets:    not looked at: %s\n", err.text);
             break;
         }
@@ -157,21 +159,20 @@ static int judge_targets(struct preview *p, struct rp_replay_maker *maker)
 
 static int print_targets(struct preview *p)
 {
-    rd_kafka_t *client;
-    struct rp_replay_maker *maker;
+    const struct rp_replay_options *o = p->request->options;
     struct rp_error err;
-    if (rp_kafka_new_admin(p->config, &client, &err) != 0)
+    if (rp_kafka_new_admin(p->config, &p->client, &err) != 0)
         return database_failed(&err);
-    int code = rp_replay_maker_new(p->config, p->request->options, "-", client, &maker, &err);
-    if (code == 0) {
-        code = p->request->options->to_router ? CLI_OK : judge_targets(p, maker);
-        rp_replay_maker_free(maker);
-    } else {
+    if (rp_replay_maker_new(p->config, o, "-", p->client, &p->maker, &err) != 0) {
         (void)database_failed(&err);
-        code = err.cls == RP_POISON ? CLI_USAGE : CLI_FAILED; /* a program that is none */
+        return err.cls == RP_POISON ? CLI_USAGE : CLI_FAILED; /* a program that is none */
     }
-    rd_kafka_destroy(client);
-    return code;
+    if (o->to_router)
+        return CLI_OK;
+    if (o->jq == NULL)
+        return judge_targets(p);
+    (void)printf("Targets:    as the program leaves them, which is judged as they are sent\n");
+    return CLI_OK;
 }
 
 static int print_table(struct preview *p, const char *title, const char *sql)
@@ -189,11 +190,11 @@ static int print_changes(struct preview *p)
 {
     PGresult *ids;
     if (query(p,
-              "SELECT id FROM replay_preview WHERE task_id IS NOT NULL AND NOT shrunk"
+              "SELECT id, task_type FROM replay_preview WHERE task_id IS NOT NULL AND NOT shrunk"
               " ORDER BY place LIMIT " CHANGES,
               &ids) != CLI_OK)
         return CLI_FAILED;
-    int code = jq_preview(p->config, p->db, p->request->options, ids);
+    int code = jq_preview(p->config, p->db, p->request->options, p->maker, ids);
     PQclear(ids);
     return code;
 }
@@ -237,6 +238,9 @@ int replay_preview(const struct rp_config *config, struct rp_db *db,
     else
         code = print_all(&p);
     *out_total = p.total;
+    rp_replay_maker_free(p.maker);
+    if (p.client != NULL)
+        rd_kafka_destroy(p.client);
     if (rp_db_alive(db) && rp_db_script(db, "ROLLBACK", &err) != 0)
         return database_failed(&err);
     return code;

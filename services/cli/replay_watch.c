@@ -19,7 +19,8 @@
 #define SAMPLE_MS 1000
 #define SMOOTHING 0.4
 /* So long somebody who waits at a terminal may be asked to wait for brokers that do not answer. */
-#define SETTLE_MS INT64_C(15000)
+#define SETTLE_MS          INT64_C(15000)
+#define REASONS_TIMEOUT_MS INT64_C(10000)
 
 static atomic_bool stop;
 
@@ -63,10 +64,10 @@ static void print_left(const struct watch *w, const struct rp_replay_progress *p
         (void)fprintf(stderr, ", %" PRId64 " s left", s);
 }
 
-static void print_trouble(const char *trouble)
+static void print_trouble(const struct watch *w, const char *trouble)
 {
     (void)fputs("; waiting: ", stderr);
-    term_print(stderr, rp_str(trouble), 100);
+    term_print(stderr, rp_str(trouble), w->terminal ? 100 : SIZE_MAX);
 }
 
 static void print_progress(const struct watch *w, const struct rp_replay_progress *p)
@@ -91,7 +92,7 @@ static void print_progress(const struct watch *w, const struct rp_replay_progres
         (void)fprintf(stderr, ", %" PRId64 " came back dead", p->came_back);
     (void)fprintf(stderr, ": %s", p->what);
     if (p->trouble != NULL)
-        print_trouble(p->trouble);
+        print_trouble(w, p->trouble);
     if (!w->terminal)
         (void)fputc('\n', stderr);
 }
@@ -181,17 +182,44 @@ static const char *end_text(enum rp_replay_end end)
     return "failed";
 }
 
-static int report(struct rp_db *db, const char *job, const struct rp_replay_result *r,
+static const char *offset_gone = "Kafka does not say how far an earlier runner came: it sent "
+                                 "nothing, or what it had sent and not"
+                                 " marked, 5 s of it at most, counts as not sent.";
+
+static void print_ways_on(const char *job)
+{
+    (void)printf("Go on:   reprise replay resume %s\nGive up: reprise replay cancel %s\n", job,
+                 job);
+}
+
+/* The connection that planned the job has lain idle since. */
+static void print_reasons(const struct rp_config *config, const char *job,
+                          const struct rp_replay_result *r)
+{
+    struct rp_db *db;
+    if (r->refused == 0 && r->end != RP_REPLAY_STOPPED)
+        return;
+    if (rp_db_open(config->postgres.dsn, "reprise", REASONS_TIMEOUT_MS, &db, NULL) != 0) {
+        (void)printf("Why: reprise replay show %s\n", job);
+        return;
+    }
+    if (r->refused > 0)
+        replay_print_refusals(stdout, db, job);
+    if (r->end == RP_REPLAY_STOPPED)
+        print_outcome(db, job);
+    rp_db_close(db);
+}
+
+static int report(const struct rp_config *config, const char *job, const struct rp_replay_result *r,
                   const struct rp_error *err)
 {
     int64_t sent = r->done - r->refused;
     const char *least = r->unmarked || r->end == RP_REPLAY_LOST ? "at least " : "";
     (void)printf("Replay %s: %s. %s%" PRId64 " of %" PRId64 " sent, %" PRId64 " refused.\n", job,
                  end_text(r->end), least, sent, r->total, r->refused);
-    if (r->refused > 0)
-        replay_print_refusals(stdout, db, job);
-    if (r->end == RP_REPLAY_STOPPED)
-        print_outcome(db, job);
+    print_reasons(config, job, r);
+    if (r->offset_gone)
+        (void)printf("%s\n", offset_gone);
     if (r->end == RP_REPLAY_FAILED)
         cli_error("%s", err->text);
     if (r->end == RP_REPLAY_LEFT)
@@ -201,8 +229,7 @@ static int report(struct rp_db *db, const char *job, const struct rp_replay_resu
                      " up.\n");
     if (r->end == RP_REPLAY_PAUSED || r->end == RP_REPLAY_LET_GO || r->end == RP_REPLAY_LEFT ||
         r->end == RP_REPLAY_LOST || r->end == RP_REPLAY_FAILED)
-        (void)printf("Go on:   reprise replay resume %s\nGive up: reprise replay cancel %s\n", job,
-                     job);
+        print_ways_on(job);
     if (sent == 0 && !r->unmarked && (r->end == RP_REPLAY_FAILED || r->end == RP_REPLAY_DONE))
         return CLI_FAILED;
     return r->end == RP_REPLAY_DONE && r->refused == 0 ? CLI_OK : CLI_PARTLY;
@@ -228,7 +255,7 @@ static int run(const struct rp_config *config, const char *job, bool settle, str
     return rp_replay_run(&options, job, result, err);
 }
 
-int replay_run_here(const struct rp_config *config, struct rp_db *db, const char *job)
+int replay_run_here(const struct rp_config *config, const char *job)
 {
     struct rp_replay_result result;
     struct rp_error err;
@@ -244,9 +271,13 @@ int replay_run_here(const struct rp_config *config, struct rp_db *db, const char
     if (w.terminal && failed == 0)
         (void)fputc('\n', stderr);
     if (failed == 0)
-        return report(db, job, &result, &err);
+        return report(config, job, &result, &err);
     cli_error("%s", err.text);
-    return err.cls == RP_POISON ? CLI_USAGE : CLI_FAILED;
+    if (err.cls == RP_POISON)
+        return CLI_USAGE;
+    if (err.code != RP_E_FENCED)
+        print_ways_on(job);
+    return CLI_FAILED;
 }
 
 int replay_settle_here(const struct rp_config *config, const char *job)
@@ -255,6 +286,8 @@ int replay_settle_here(const struct rp_config *config, const char *job)
     struct rp_error err;
     struct watch w = {.per_s = -1};
     bool ran = run(config, job, true, &w, &result, &err) == 0;
+    if (ran && result.offset_gone)
+        cli_error("%s", offset_gone);
     if (ran && result.end == RP_REPLAY_LET_GO) {
         cli_error("it is wished, and cannot be done now: %s", err.text);
         cli_error("an archiver does it, or the same command again");

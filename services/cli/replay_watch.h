@@ -8,7 +8,7 @@
 
 /* Runs a job here and shows how it goes: a bar on a terminal, a line now and then elsewhere. Ctrl-C
  * pauses it. Prints what came of it; returns the exit code. */
-int replay_run_here(const struct rp_config *config, struct rp_db *db, const char *job);
+int replay_run_here(const struct rp_config *config, const char *job);
 
 /* Carries out what was wished of a job that nobody runs: marks what it sent, then cancels or pauses
  * it. CLI_NOTHING: somebody does run it. CLI_PARTLY: it cannot be done now, which is printed. */

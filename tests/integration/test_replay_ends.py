@@ -7,6 +7,7 @@ import signal
 import psycopg
 import pytest
 
+from crash_points import crash_points
 from lossy import Lossy
 from pipeline import wait_for
 from servers import free_port
@@ -49,6 +50,22 @@ def came(replays, name):
              and v.decode().startswith(f"{name}-")})  # fmt: skip
     check_once(replays.reader, name, range(n))
     return n
+
+
+def test_killed_while_it_gives_up_a_transaction(replays):
+    """One that has a record in it which the broker refuses, and of which it does not tell before that it will."""
+    small = replays.pipeline.create_target("small", max_message_bytes=2000)
+    replays.pipeline.kafka.permit(small, READ="ALLOW", WRITE="ALLOW", DESCRIBE="ALLOW", DESCRIBE_CONFIGS="DENY")
+    reader = replays.pipeline.reader(small)
+    for number, point in crash_points("replay-abort"):
+        replays.insert(point, 30, small)
+        replays.query("update dead_letter set payload = convert_to(repeat('x', 5000), 'UTF8') where task_id = %s", f"{point}-10")
+        assert replays.replay(point, crash=f"{number}")[0] == KILLED
+        replays.age()
+        code, text = replays.run("replay", "resume", replays.job()["job"])
+        assert code == 5 and "1 refused" in text, text
+        check_once(reader, point, sorted(set(range(30)) - {10}))
+        assert replays.states(point) == {"replayed": 29, "dead": 1}
 
 
 def test_what_a_failed_job_sent_is_marked_and_it_can_be_cancelled(replays):
@@ -338,3 +355,46 @@ def test_an_archiver_leaves_alone_who_lives_and_what_is_handed_over(replays):
     assert replays.job(left)["state"] == "done"
     check_once(replays.reader, "handed", range(100))
     assert archiver.stop() == 0
+
+
+def test_what_kafka_has_forgotten_is_said(replays):
+    """What was sent and not marked goes out once more: nobody can tell any more."""
+    for name, forgets in (("known", False), ("forgotten", True)):
+        job = killed(replays, name)
+        if forgets:
+            (done,) = replays.pipeline.kafka.admin.delete_consumer_groups([f"reprise-replay-{job}"]).values()
+            done.result()
+        code, text = replays.run("replay", "resume", job)
+        assert code == 0 and ("Kafka does not say how far an earlier runner came" in text) == forgets, text
+    check_once(replays.reader, "known", range(100))
+
+
+def test_a_program_s_targets_are_judged_in_the_preview(replays):
+    replays.insert("aimed", 2, replays.target)
+    code, text = replays.replay("aimed", "--dry-run", "--jq", '.target = "elsewhere"')
+    assert code == 0 and "Targets:    as the program leaves them" in text, text
+    assert "targets.allow does not allow the target elsewhere" in text
+    replays.query("update dead_letter set target = 'elsewhere' where task_id like 'aimed-%%'")
+    code, text = replays.replay("aimed", "--dry-run", "--jq", f'.target = "{replays.target}"')
+    assert code == 0 and "does not allow" not in text and "Refused" not in text, text
+
+
+def test_whoever_cannot_be_told_to_stop_sends_nothing_and_says_why(replays):
+    """The connection by which it hears what is wished, and shows that it lives, is one too many."""
+    replays.insert("deaf", 50, replays.target)
+    (owner,), = replays.query("select current_user")  # fmt: skip
+    replays.query(f"create role few login password 'x' connection limit 1; grant \"{owner}\" to few")
+    dsn = psycopg.conninfo.make_conninfo(replays.pipeline.dsn, user="few", password="x")
+    with configured(replays, postgres={"dsn": dsn}):
+        code, text = replays.replay("deaf")
+        job = replays.job()["job"]
+        assert code == 1 and f"Go on:   reprise replay resume {job}" in text, text
+        replays.query("alter role few connection limit 2")
+        process = replays.start("replay", "resume", job)
+        told = iter(process.stdout.readline, "")
+        assert any("waiting: " in line and "too many connections" in line for line in told)
+        assert replays.states("deaf") == {"replaying": 50} and replays.job()["marked"] == 0
+        replays.query("alter role few connection limit 10")
+        text = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, text
+    check_once(replays.reader, "deaf", range(50))

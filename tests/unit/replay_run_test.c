@@ -185,7 +185,7 @@ static int run_once(const struct course *c, struct rp_error *err)
     return rp_replay_run(&r, JOB, &result, err);
 }
 
-#define COLUMNS "epoch|total|marked|refused|canary|options|stamp|state"
+#define COLUMNS "epoch|total|marked|refused|canary|options|stamp|state|unsettled"
 
 /* Runs with its first statement refused, its second and so on, and those behind it, `times` in all.
  */
@@ -197,7 +197,7 @@ static void refuse_each(const struct course *c, int times, const char *sqlstate)
                                         {"heartbeat_at = clock_timestamp()", COLUMNS, "1|30|0|0|f"},
                                         {MARKED, "refused", "0"},
                                         {0}};
-    (void)snprintf(claimed, sizeof claimed, "1|30|0|0|f|%s|stamp|running", c->options);
+    (void)snprintf(claimed, sizeof claimed, "1|30|0|0|f|%s|stamp|running|f", c->options);
     (void)snprintf(state, sizeof state, "1|30|%d|0|f|%s", c->marked, c->state);
     for (int n = 1;; n++) {
         struct rp_error err;
@@ -264,7 +264,7 @@ static int marks(int64_t total, double rate)
     const struct course course = {.news = {.known = true, .rate = rate}};
     struct rp_error err;
     (void)snprintf(position, sizeof position, "1|%" PRId64 "|0|0|f", total);
-    (void)snprintf(claimed, sizeof claimed, "%s|{}|stamp|running", position);
+    (void)snprintf(claimed, sizeof claimed, "%s|{}|stamp|running|f", position);
     (void)snprintf(done, sizeof done, "%s|{}|stamp|done", position);
     pg_begin(answers);
     most_unmarked = 0;
@@ -350,7 +350,7 @@ static void who_is_stopped_lets_go(void **state)
 static void a_job_that_somebody_took_over_is_lost(void **state)
 {
     static const struct pg_answer answers[] = {
-        {"runner = $2", COLUMNS, "1|30|0|0|f|{}|stamp|running"},
+        {"runner = $2", COLUMNS, "1|30|0|0|f|{}|stamp|running|f"},
         {ASKS_STATE, COLUMNS, ""},
         RENEWS,
         {0}};
@@ -364,7 +364,10 @@ static void a_job_that_somebody_took_over_is_lost(void **state)
 }
 
 static const struct pg_answer running[] = {
-    {"runner = $2", COLUMNS, "1|30|0|0|f|{}|stamp|running"}, RENEWS, {MARKED, "refused", "0"}, {0}};
+    {"runner = $2", COLUMNS, "1|30|0|0|f|{}|stamp|running|f"},
+    RENEWS,
+    {MARKED, "refused", "0"},
+    {0}};
 
 /* Once what is out is marked, and whatever fails meanwhile. */
 static void a_job_that_cannot_go_on_fails(void **state)
