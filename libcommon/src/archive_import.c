@@ -8,6 +8,7 @@
 #include "audit.h"
 #include "crash_point.h"
 #include "query.h"
+#include "units.h"
 
 /* A batch has so many lines at most, empty ones as well, and ends with the one that makes it this
  * large. */
@@ -50,14 +51,15 @@ static const char prepare_days[] =
 
 /* The archiver gives out no id that comes with the lines, from here on. The sequence goes on while
  * this looks at it, but never by so much. */
+static const char find_most[] = "SELECT max((line::jsonb->>'id')::bigint)"
+                                " FROM unnest($1::text[]) AS l (line)"
+                                " WHERE (line::jsonb->>'id')::bigint <= 9000000000000000";
+
 static const char prepare_ids[] =
-    "SELECT most, last_value, CASE WHEN most > last_value + 10000 THEN "
-    "setval('dead_letter_id_seq', most)"
+    "SELECT last_value, CASE WHEN most > last_value + 10000 THEN setval('dead_letter_id_seq', most)"
     " WHEN most > last_value THEN (SELECT max(nextval('dead_letter_id_seq'))"
     "  FROM generate_series(last_value, most)) END"
-    " FROM dead_letter_id_seq, (SELECT max((line::jsonb->>'id')::bigint) AS most"
-    " FROM unnest($1::text[]) AS l (line)"
-    " WHERE (line::jsonb->>'id')::bigint <= 9000000000000000) AS ids";
+    " FROM dead_letter_id_seq, (SELECT $1::bigint AS most) AS ids";
 
 /* Who archives has this table locked until its letters, and their ids, can be seen. Who comes to
  * archive meanwhile waits behind us, and goes first when our time is over. */
@@ -76,18 +78,31 @@ static int let_archivers_commit(struct run *r, struct rp_error *err)
     return 0;
 }
 
+static int ask_number(struct run *r, const char *sql, const char *value, int64_t *out,
+                      struct rp_error *err)
+{
+    PGresult *result;
+    if (rp_db_query(r->db, sql, 1, &value, &result, err) != 0)
+        return -1;
+    *out = strtoll(PQgetvalue(result, 0, 0), NULL, 10); /* null: 0 */
+    PQclear(result);
+    return 0;
+}
+
 /* Sees to it that which of the lines' ids are taken can be seen. */
 static int settle_ids(struct run *r, const char *array, struct rp_error *err)
 {
-    const char *values[] = {array};
-    PGresult *result;
-    if (rp_db_query(r->db, prepare_ids, 1, values, &result, err) != 0)
+    int64_t most, last; /* that was given out */
+    char text[RP_UNIT_TEXT];
+    if (ask_number(r, find_most, array, &most, err) != 0)
         return -1;
-    int64_t most = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-    int64_t last = strtoll(PQgetvalue(result, 0, 1), NULL, 10); /* that was given out */
-    PQclear(result);
     if (most <= r->settled)
         return 0;
+    /* Another import may set the sequence, too: one at a time, and none with a look that is old. */
+    if (rp_db_script(r->db, begin_alone, err) != 0 ||
+        ask_number(r, prepare_ids, rp_format_int(most, text), &last, err) != 0 ||
+        rp_db_script(r->db, "COMMIT", err) != 0)
+        return -1;
     if (let_archivers_commit(r, err) != 0)
         return -1;
     r->settled = most > last ? most : last;
@@ -127,10 +142,14 @@ static int insert_lines(struct run *r, int from, int n, struct rp_error *err)
         failed = rp_query_append_element(&array, rp_str(line(r, i)), err);
     if (failed == 0)
         failed = rp_buf_append(&array, "}", 2, err); /* with its terminator */
-    if (failed == 0)
+    if (failed == 0) {
         failed = insert(r, (const char *)array.data, err);
+        /* A deadlock, or somebody who holds a lock for long. */
+        for (int tries = 1; failed != 0 && rp_db_undo(r->db) && tries < TRIES && go_on(r); tries++)
+            failed = insert(r, (const char *)array.data, err);
+    }
     rp_buf_clear(&array);
-    if (failed != 0 && rp_db_alive(r->db) && rp_db_script(r->db, "ROLLBACK", NULL) != 0)
+    if (failed != 0 && !rp_db_alive(r->db))
         err->cls = RP_RETRIABLE; /* the connection is gone now */
     return failed;
 }
@@ -213,7 +232,7 @@ static int import(struct run *r, struct rp_lines *lines, struct rp_error *err)
         int failed = read_batch(r, lines, &more, &damage);
         if (insert_or_tell(r, 0, r->n, err) != 0)
             return -1;
-        if (failed != 0)
+        if (failed != 0 && go_on(r))
             return rp_fail_as(err, &damage);
     }
     return more ? 0 : rp_audit_finish(r->db, r->audit, err);

@@ -25,7 +25,8 @@ struct rp_lines {
     ZSTD_DCtx *zstd;
     struct rp_buf text; /* from `from` on not given out yet; up to `seen` there is no line feed */
     size_t from, seen;
-    bool too_long; /* what is passed over is the rest of such a line */
+    bool too_long;          /* what is passed over is the rest of such a line */
+    bool (*given_up)(void); /* or NULL */
 };
 
 static int damaged(const struct rp_lines *l, const char *why, struct rp_error *err)
@@ -47,6 +48,11 @@ static bool is_open(const struct rp_lines *l)
                                   (l->len < sizeof zstd && begins(l, zstd, sizeof zstd)));
 }
 
+void rp_lines_give_up_when(struct rp_lines *l, bool (*given_up)(void))
+{
+    l->given_up = given_up;
+}
+
 /* A pipe may give its bytes one by one. */
 static int fill(struct rp_lines *l, struct rp_error *err)
 {
@@ -55,7 +61,7 @@ static int fill(struct rp_lines *l, struct rp_error *err)
     l->at = l->len = 0;
     while (!l->end && (l->len == 0 || is_open(l))) {
         ssize_t n = read(l->fd, l->in + l->len, ROOM - l->len);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && errno == EINTR && (l->given_up == NULL || !l->given_up()))
             continue;
         if (n < 0)
             return rp_fail(err, RP_E_IO, RP_RETRIABLE, "cannot read %s: %s", l->path,

@@ -13,6 +13,8 @@ struct rp_lines;
 
 /* "-" is stdin. */
 RP_NODISCARD int rp_lines_open(const char *path, struct rp_lines **out, struct rp_error *err);
+/* Once `given_up()` is true, a signal ends the wait for more of a pipe: rp_lines_next fails. */
+void rp_lines_give_up_when(struct rp_lines *l, bool (*given_up)(void));
 /* The next line without its end, until the next call; `*more` false behind the last. What is behind
  * the last line feed is a line too, unless it is empty. Fails with RP_E_DECODE where the file is
  * damaged or cut short. */

@@ -42,9 +42,11 @@ RP_NODISCARD int rp_query_run(struct rp_query *q, struct rp_db *db, PGresult **o
 void rp_query_clear(struct rp_query *q);
 
 /* A SELECT: up to when all that was archived is to be seen. `archived_at` is when the transaction
- * began, and what archivers have under way shows only once they commit. */
+ * began, and what archivers have under way shows only once they commit. Of sessions of another role
+ * PostgreSQL tells that, and their state, only with pg_read_all_stats; a batch takes 30 s. */
 #define RP_QUERY_SEEN_UNTIL                                                                        \
-    "SELECT least(clock_timestamp(), (SELECT min(xact_start) - interval '1 us'"                    \
+    "SELECT least(clock_timestamp(), (SELECT min(CASE WHEN state IS NULL"                          \
+    "  THEN clock_timestamp() - interval '30 s' ELSE xact_start - interval '1 us' END)"            \
     " FROM pg_stat_activity WHERE datname = current_database() AND application_name IN"            \
     " (SELECT left(owner, 63) FROM archive_offset)))"
 

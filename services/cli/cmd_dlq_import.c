@@ -69,6 +69,7 @@ static int import(const struct cli_args *args, struct rp_db *db, void *opaque)
                                 .go_on = show_progress,
                                 .opaque = &i};
     progress_begin(&i.shown, "read lines:", 0);
+    rp_lines_give_up_when(opaque, progress_stopped);
     int failed = rp_import_run(db, opaque, &p, &done, &err);
     progress_end(&i.shown);
     return finish(&i, &done, failed, &err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "archive_json.h"
@@ -14,7 +15,12 @@
 /* An id is drawn before its row can be seen: rows may come behind those of higher ids, by as long
  * as the archiver's transaction takes. */
 #define LATE_MS 15000
-#define MOST    1000 /* rows a question */
+#define LATE    "interval '15 seconds'"
+#define MOST    1000 /* rows a question, */
+/* and about so many bytes of JSON, if it is not a single one. */
+#define MOST_BYTES "8388608"
+/* Where there are more lately, those that come behind them are not looked for. */
+#define MOST_SEEN 20000
 
 /* Ids seen lately, ascending. What is not above `low` is not asked for any more: the highest id
  * that there was a while ago. */
@@ -51,6 +57,11 @@ static void set_low(struct tail *t, int64_t low)
         t->seen[i] = t->seen[i + old];
 }
 
+static int64_t number(const PGresult *r, int row, int column)
+{
+    return strtoll(PQgetvalue(r, row, column), NULL, 10);
+}
+
 /* After a question of that time; up to `shown` all that it found was printed. */
 static int raise_low(struct dlq *d, struct tail *t, int64_t asked_mono_ms, int64_t shown)
 {
@@ -65,7 +76,7 @@ static int raise_low(struct dlq *d, struct tail *t, int64_t asked_mono_ms, int64
     int code = dlq_query_ask(d, &q, &result);
     if (code != CLI_OK)
         return code;
-    t->next_low = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    t->next_low = number(result, 0, 0);
     t->next_mono_ms = rp_mono_ms() + LATE_MS;
     PQclear(result);
     return CLI_OK;
@@ -82,16 +93,21 @@ static void print_line(const struct dlq *d, const PGresult *r, int row)
     (void)putchar('\n');
 }
 
+#define LINE                                                                                       \
+    "d.id || '  ' || to_char(d.dead_at, 'YYYY-MM-DD HH24:MI:SS') || '  ' || d.reason || '  ' ||"   \
+    " coalesce(d.task_type, '-') || '  ' || coalesce(d.task_id, '-') || '  ' ||"                   \
+    " coalesce(d.error_class || ': ' || left(d.error_message, 300), left(d.detail, 300), '')"
+
+/* What is found, how many there are, the id of each. */
 static void add_question(struct dlq *d, struct rp_query *q, const struct tail *t)
 {
+    bool json = d->form == DLQ_FORM_JSON;
     rp_query_add(q, "SELECT ");
-    rp_query_add(q, d->form == DLQ_FORM_JSON
-                        ? rp_archive_json
-                        : "d.id || '  ' || to_char(d.dead_at, 'YYYY-MM-DD HH24:MI:SS') || '  ' ||"
-                          " d.reason || '  ' || coalesce(d.task_type, '-') || '  ' ||"
-                          " coalesce(d.task_id, '-') || '  ' || coalesce(d.error_class || ': ' ||"
-                          " left(d.error_message, 300), left(d.detail, 300), '')");
-    rp_query_add(q, ", d.id FROM archive AS d WHERE d.id > ");
+    rp_query_add(q, json ? rp_archive_json : LINE);
+    rp_query_add(q, ", d.found, d.id FROM (SELECT d.*, count(*) OVER () AS found, ");
+    rp_query_add(q,
+                 json ? "sum(" RP_ARCHIVE_SIZE ") OVER (ORDER BY d.id) - " RP_ARCHIVE_SIZE : "0");
+    rp_query_add(q, " AS before FROM (SELECT d.* FROM archive AS d WHERE d.id > ");
     rp_query_param_int(q, t->low);
     rp_query_add(q, " AND d.id <> ALL (");
     struct rp_buf ids = {0};
@@ -111,10 +127,11 @@ static void add_question(struct dlq *d, struct rp_query *q, const struct tail *t
     dlq_add_filter(d, q);
     rp_query_add(q, " ORDER BY d.id LIMIT ");
     rp_query_param_int(q, MOST);
+    rp_query_add(q, ") AS d) AS d WHERE d.before < " MOST_BYTES " ORDER BY d.id");
 }
 
-/* Prints what is new; `*n` is how many. */
-static int look(struct dlq *d, struct tail *t, int *n)
+/* Prints what is new; `*more`: not all of it. */
+static int look(struct dlq *d, struct tail *t, bool *more)
 {
     struct rp_query q = {0};
     PGresult *result;
@@ -123,16 +140,44 @@ static int look(struct dlq *d, struct tail *t, int *n)
     int code = dlq_query_ask(d, &q, &result);
     if (code != CLI_OK)
         return code;
-    *n = PQntuples(result);
-    for (int row = 0; row < *n && code == CLI_OK; row++) {
-        id = strtoll(PQgetvalue(result, row, 1), NULL, 10);
+    int n = PQntuples(result);
+    *more = n == MOST || (n > 0 && number(result, 0, 1) > n);
+    for (int row = 0; row < n && code == CLI_OK; row++) {
+        id = number(result, row, 2);
         print_line(d, result, row);
         code = add_seen(t, id) ? CLI_OK : CLI_FAILED;
     }
     PQclear(result);
     if (t->n > 0)
         qsort(t->seen, t->n, sizeof *t->seen, compare);
-    return code == CLI_OK ? raise_low(d, t, asked_mono_ms, *n < MOST ? INT64_MAX : id) : code;
+    return code == CLI_OK ? raise_low(d, t, asked_mono_ms, *more ? id : INT64_MAX) : code;
+}
+
+/* Of ids that were drawn lately some may still come: the others up to `low` are seen, so that `low`
+ * can be the highest one there was a while ago. */
+static int look_back(struct dlq *d, struct tail *t)
+{
+    struct rp_query q = {0};
+    PGresult *result;
+    rp_query_add(&q, "SELECT id, old FROM (SELECT coalesce((SELECT id FROM dead_letter"
+                     " WHERE archived_at < now() - " LATE " AND id <= ");
+    rp_query_param_int(&q, t->low);
+    rp_query_add(&q, " ORDER BY id DESC LIMIT 1), 0) AS old) AS o, LATERAL (SELECT id FROM"
+                     " dead_letter WHERE id > old AND id <= ");
+    rp_query_param_int(&q, t->low);
+    rp_query_add(&q, " ORDER BY id LIMIT ");
+    rp_query_param_int(&q, MOST_SEEN);
+    rp_query_add(&q, ") AS lately ORDER BY id");
+    int code = dlq_query_ask(d, &q, &result);
+    if (code != CLI_OK)
+        return code;
+    int n = PQntuples(result);
+    if (n > 0 && n < MOST_SEEN)
+        t->low = number(result, 0, 1);
+    for (int row = 0; row < n && n < MOST_SEEN && code == CLI_OK; row++)
+        code = add_seen(t, number(result, row, 0)) ? CLI_OK : CLI_FAILED;
+    PQclear(result);
+    return code;
 }
 
 /* The id behind which all is new; --lines says how many there may be before. */
@@ -149,23 +194,26 @@ static int begin(struct dlq *d, int64_t lines, struct tail *t)
     int code = dlq_query_ask(d, &q, &result);
     if (code != CLI_OK)
         return code;
-    t->low = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    t->low = number(result, 0, 0);
     PQclear(result);
-    return CLI_OK;
+    return look_back(d, t);
 }
 
 static int tail(struct dlq *d)
 {
     struct tail t = {0};
     struct progress p;
-    int64_t lines = dlq_number(d->args, "lines", 10);
-    int n = 0, code = lines == 0 ? CLI_USAGE : begin(d, lines, &t);
+    bool more = false;
+    const char *text = cli_value(d->args, "lines");
+    bool none = text != NULL && strcmp(text, "0") == 0;
+    int64_t lines = none ? 0 : dlq_number(d->args, "lines", 10);
+    int code = lines == 0 && !none ? CLI_USAGE : begin(d, lines, &t);
     progress_begin(&p, "", 0);
     while (code == CLI_OK && !progress_stopped()) {
-        code = look(d, &t, &n);
+        code = look(d, &t, &more);
         if (code == CLI_OK && fflush(stdout) != 0)
             break; /* main says so */
-        if (n < MOST && !progress_stopped())
+        if (!more && !progress_stopped())
             (void)nanosleep(&(struct timespec){.tv_nsec = EVERY_MS * 1000000L}, NULL);
     }
     free(t.seen);
@@ -180,7 +228,7 @@ static int run(const struct cli_args *args)
 static const struct cli_option options[] = {
     FILTER_OPTIONS,
     DLQ_FORMAT_OPTION,
-    {.name = "lines", .value = "N", .help = "so many to begin with (default: 10)"},
+    {.name = "lines", .value = "N", .help = "so many to begin with (default: 10); 0: none"},
     {0},
 };
 

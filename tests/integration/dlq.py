@@ -76,10 +76,10 @@ class Dlq(ArchiveDb):
             f" where {condition.replace('%', '%%')}", status,
         )  # fmt: skip
 
-    def start(self, *arguments, **options):
+    def start(self, *arguments, stdin=subprocess.DEVNULL, **options):
         return subprocess.Popen(
             [BUILD / "bin/reprise", "dlq", *map(str, arguments), "--config", self.config],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+            stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
         )  # fmt: skip
 
     def count(self, condition="true"):

@@ -124,7 +124,8 @@ static bool go_on(void *opaque, const struct rp_import_progress *progress)
 /* No line is blamed, and none is left out. */
 static int import(struct rp_error *err)
 {
-    static const struct pg_answer inserted[] = {{"'dead_at'", "n|added|renumbered", "2|2|0"}, {0}};
+    static const struct pg_answer inserted[] = {
+        {"SELECT max((line", "n", "0"}, {"'dead_at'", "n|added|renumbered", "2|2|0"}, {0}};
     static const struct rp_import p = {
         .actor = "me", .reason = "a test", .file = "x", .bad = tell_bad, .go_on = go_on};
     struct rp_import_progress progress = {0};

@@ -363,7 +363,8 @@ static void a_tail_goes_on_until_it_is_stopped(void **state)
     static const struct pg_answer answers[] = {
         {"min(id) - 1", "n", "5"},
         {"SELECT coalesce(max(id), 0)", "n", "7"},
-        {"ORDER BY d.id LIMIT", "line|id", "7  a\x1b[2J|7\n6  b|6"},
+        {"SELECT id, old", "id|old", "5|4"},
+        {"ORDER BY d.id LIMIT", "line|found|id", "7  a\x1b[2J|2|7\n6  b|2|6"},
         {0}};
     pg_begin(answers);
     pg_fail_at(200, 1, "42P01");

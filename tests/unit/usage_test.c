@@ -108,7 +108,7 @@ static void options_that_mean_nothing_are_refused(void **state)
         {"dlq groups --hours 169", "--hours goes to 168"},
         {"dlq stats --by colour", "colour"},
         {"dlq stats --by type,type", "type"},
-        {"dlq tail --lines 0", "--lines is a number from 1 on"},
+        {"dlq tail --lines -1", "--lines is a number from 1 on"},
         {"dlq show 1 --format wide", "--format is table or json, not 'wide'"},
         {"dlq show 1 --payload xml", "--payload"},
         {"dlq show", "ID"},
