@@ -123,8 +123,9 @@ static void print_payload(void *opaque, int row)
     struct table *t = opaque;
     PGresult *result;
     size_t n;
-    if (t->code != CLI_OK || (t->code = ask_payload(t, row, &result)) != CLI_OK)
-        return;
+    if (t->code != CLI_OK || ferror(t->out) != 0 ||
+        (t->code = ask_payload(t, row, &result)) != CLI_OK)
+        return; /* whoever left the pager wants no more */
     if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0)) {
         unsigned char *bytes = PQunescapeBytea((const unsigned char *)PQgetvalue(result, 0, 0), &n);
         if (bytes != NULL)

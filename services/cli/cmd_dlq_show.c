@@ -28,7 +28,8 @@ struct shown {
     struct rp_message_reader *reader;
     struct rp_db *db;
     const PGresult *result; /* of the one that is shown */
-    int n;                  /* so many were shown */
+    struct story_targets targets;
+    int n; /* so many were shown */
     enum payload_form form;
 };
 
@@ -162,7 +163,7 @@ static void print_task(const struct shown *s)
     print_pairs(s, "headers", "headers");
 }
 
-static void print_letter(const struct shown *s)
+static void print_letter(struct shown *s)
 {
     (void)printf("dead letter\n");
     print_field(s, "id", "id");
@@ -177,7 +178,7 @@ static void print_letter(const struct shown *s)
     print_payload(s);
     print_bytes(s, "raw: the event that cannot be decoded", "raw");
     print_bytes(s, "record: the dead letter as it came", "record");
-    story_print(s->config, s->db, s->result, 0);
+    story_print(s->config, s->db, s->result, 0, &s->targets);
 }
 
 #define TIME(column) "to_char(" column ", 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'"
@@ -330,6 +331,7 @@ static int run(const struct cli_args *args)
         (s.config = cli_config_load(args)) == NULL)
         return CLI_USAGE;
     int code = connect_and_show(&s);
+    story_targets_clear(&s.targets);
     rp_db_close(s.db);
     rp_message_reader_free(s.reader);
     rp_registry_free(s.registry);

@@ -15,6 +15,7 @@
 
 #define INDENT     "  "
 #define MAX_CAUSES 32
+#define MAX_EVENTS 100 /* the query asks for one more */
 
 const char story_columns[] =
     ", (extract(epoch FROM d.first_failed_at) * 1000)::bigint AS first_failed_ms,"
@@ -30,7 +31,7 @@ const char story_columns[] =
 /* All that is on record of the task, in order. Executions between the first failure and the last
  * one are not: nobody keeps them. */
 static const char events_sql[] =
-    "SELECT to_char(at, 'YYYY-MM-DD HH24:MI:SS.MS'), what FROM ("
+    "SELECT to_char(at, 'YYYY-MM-DD HH24:MI:SS.MS'), what FROM (SELECT * FROM ("
     " SELECT min(first_failed_at) AS at, 0 AS place, 'failed for the first time' AS what"
     "  FROM dead_letter WHERE task_id = $1 AND attempt > 1"
     " UNION ALL SELECT failed_at, 1, 'execution ' || attempt || ' failed: ' || error_class"
@@ -47,13 +48,14 @@ static const char events_sql[] =
     "IN"
     "   (SELECT replay_job FROM dead_letter WHERE task_id = $1"
     "    UNION SELECT job FROM archive WHERE task_id = $1)"
-    ") AS e WHERE at IS NOT NULL ORDER BY at, place LIMIT 100";
+    ") AS e WHERE at IS NOT NULL ORDER BY at DESC, place DESC LIMIT 101) AS l ORDER BY at, place";
 
 struct story {
     const struct rp_config *config;
     struct rp_db *db;
     const PGresult *result;
     int row;
+    struct story_targets *targets;
 };
 
 static const char *text(const struct story *s, const char *column)
@@ -90,7 +92,10 @@ static void print_events(const struct story *s)
         print_words("", "(cannot be asked: %s)", err.text);
         return;
     }
-    for (int i = 0; i < PQntuples(events); i++)
+    int n = PQntuples(events), first = n > MAX_EVENTS ? n - MAX_EVENTS : 0;
+    if (first > 0)
+        print_words("", "(what was before is left out)");
+    for (int i = first; i < n; i++)
         print_words("", "%s  %s", PQgetvalue(events, i, 0), PQgetvalue(events, i, 1));
     PQclear(events);
 }
@@ -233,29 +238,38 @@ static void print_since(const struct story *s)
 }
 
 /* Whether the target would take it, as a replay finds it. */
+static int open_targets(const struct rp_config *config, struct story_targets *t,
+                        struct rp_error *err)
+{
+    if (t->maker != NULL)
+        return 0;
+    rp_replay_options_init(&t->options);
+    if (t->client == NULL && rp_kafka_new_admin(config, &t->client, err) != 0)
+        return -1;
+    return rp_replay_maker_new(config, &t->options, "-", t->client, &t->maker, err);
+}
+
+void story_targets_clear(struct story_targets *t)
+{
+    rp_replay_maker_free(t->maker);
+    if (t->client != NULL)
+        rd_kafka_destroy(t->client);
+    rp_replay_options_clear(&t->options);
+}
+
 static void print_target(const struct story *s)
 {
-    struct rp_replay_options options;
-    struct rp_replay_maker *maker = NULL;
-    rd_kafka_t *client = NULL;
     struct rp_error err;
     const char *refused = NULL;
-    rp_replay_options_init(&options);
-    int rc = rp_kafka_new_admin(s->config, &client, &err);
+    int rc = open_targets(s->config, s->targets, &err);
     if (rc == 0)
-        rc = rp_replay_maker_new(s->config, &options, "-", client, &maker, &err);
-    if (rc == 0)
-        rc = rp_replay_judge_target(maker, rp_str(text(s, "task_type")), rp_str(text(s, "target")),
-                                    NULL, &refused, &err);
+        rc = rp_replay_judge_target(s->targets->maker, rp_str(text(s, "task_type")),
+                                    rp_str(text(s, "target")), NULL, &refused, &err);
     const char *target = text(s, "target") == NULL ? "the policy's" : text(s, "target");
     if (rc != 0)
         print_words("target", "%s; whether it takes it is not known: %s", target, err.text);
     else
         print_words("target", "%s: %s", target, refused == NULL ? "is there" : refused);
-    rp_replay_maker_free(maker);
-    if (client != NULL)
-        rd_kafka_destroy(client);
-    rp_replay_options_clear(&options);
 }
 
 static void print_replay(const struct story *s)
@@ -278,9 +292,10 @@ static void print_replay(const struct story *s)
     print_words("changed", "reprise dlq edit %s --reason WHY", id);
 }
 
-void story_print(const struct rp_config *config, struct rp_db *db, const PGresult *result, int row)
+void story_print(const struct rp_config *config, struct rp_db *db, const PGresult *result, int row,
+                 struct story_targets *targets)
 {
-    const struct story s = {config, db, result, row};
+    const struct story s = {config, db, result, row, targets};
     if (text(&s, "task_id") != NULL) {
         (void)printf("what happened, UTC\n");
         print_events(&s);
