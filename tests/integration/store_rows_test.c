@@ -260,8 +260,8 @@ static void begin_job(struct store *s)
 }
 
 /* Writes dead letters at the next offsets; their task says that `job` sent it. */
-static void write_letters(struct store *s, struct store_claim *c, size_t n, const char *task_id,
-                          const char *job)
+static int try_letters(struct store *s, struct store_claim *c, size_t n, const char *task_id,
+                       const char *job)
 {
     struct rp_dead_letter letter = whole_letter();
     struct row_record record = {.topic = rp_str(TOPIC)};
@@ -276,9 +276,16 @@ static void write_letters(struct store *s, struct store_claim *c, size_t n, cons
         record.offset = c->next_offset++;
         (void)add_row(&rows, &record, &letter, NOON);
     }
-    if (write_all(s, &rows, c, 1, &added) != 0)
-        fail_msg("%s", err.text);
+    int failed = write_all(s, &rows, c, 1, &added);
     rp_buf_clear(&rows.buf);
+    return failed;
+}
+
+static void write_letters(struct store *s, struct store_claim *c, size_t n, const char *task_id,
+                          const char *job)
+{
+    if (try_letters(s, c, n, task_id, job) != 0)
+        fail_msg("%s", err.text);
 }
 
 static void write_letter(struct store *s, struct store_claim *c, const char *task_id,
@@ -307,6 +314,31 @@ static void a_task_that_dies_again_is_linked_to_the_one_that_was_replayed(void *
            "t-1|replaying|t, t-2|replaying|f, t-1|dead|f|261121-abcdef|0,"
            " t-9|dead|f|261121-abcdef, t-2|dead|f|261121-000000, t-2|dead|f");
     expect("SELECT sum(came_back) FROM dead_letter_count", "1");
+}
+
+/* By a replay that is being planned, say, for minutes: what died again is archived all the same. */
+static void a_state_that_somebody_holds_holds_up_no_letter_for_long(void **state)
+{
+    (void)state;
+    struct store *s = open_store("a");
+    struct store_claim c = {.partition = 0};
+    claim(s, &c);
+    write_letter(s, &c, "t-1", NULL);
+    begin_job(s);
+    struct rp_db *other = store_fixture_db();
+    assert_int_equal(rp_db_script(other, "BEGIN; SELECT FROM dead_letter_state FOR UPDATE", &err),
+                     0);
+    assert_int_equal(rp_db_set_timeout(store_db(s), 400, &err), 0);
+    struct store_claim before = c;
+    assert_int_equal(try_letters(s, &c, 1, "t-1", "261121-abcdef"), -1);
+    assert_int_equal(err.cls, RP_RETRIABLE);
+    c = before;
+    write_letter(s, &c, "t-1", "261121-abcdef");
+    rp_db_close(other);
+    store_free(s);
+    expect("SELECT string_agg(concat_ws('|', record_offset, status, replay_job), ', ' ORDER BY"
+           " record_offset) FROM archive",
+           "0|replaying, 1|dead|261121-abcdef");
 }
 
 /* By whoever gives all tasks the same id. */
@@ -347,6 +379,7 @@ int main(void)
         FRESH(rows_of_all_kinds_are_counted),
         FRESH(rows_of_several_days_are_counted),
         FRESH(a_task_that_dies_again_is_linked_to_the_one_that_was_replayed),
+        FRESH(a_state_that_somebody_holds_holds_up_no_letter_for_long),
         FRESH(a_task_that_was_replayed_often_is_looked_for_once),
     };
     int failed = cmocka_run_group_tests_name("staged", tests, NULL, NULL);
