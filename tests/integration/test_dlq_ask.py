@@ -281,6 +281,15 @@ def test_what_is_wrong_reaches_the_terminal_escaped(db):
         assert not set(db.stderr) & set("\x1b\x07\u009b\u202e")
 
 
+def test_show_tells_the_newest_of_a_long_story(make):
+    db = make("story")
+    db.add_letters(120, "2026-11-20 10:00:00+00")
+    db.query("update dead_letter set task_id = 'the same', decided_at = dead_at")
+    said = db.run("show", 120).split("what happened, UTC\n")[1].split("why it stopped")[0].splitlines()
+    assert len(said) == 101 and "what was before is left out" in said[0]
+    assert "dead letter 21:" in said[1] and "dead letter 120:" in said[-1]
+
+
 INJECTIONS = ["x' or true; drop table audit; --", "\\'; drop table audit; --", '"} or true',
               "%s$1$$", "*') or ('' = '"]  # fmt: skip
 
