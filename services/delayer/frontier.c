@@ -177,6 +177,13 @@ void frontier_log_cut(struct frontier *f, int64_t end)
     forget_settled(f);
 }
 
+void frontier_forget_from(struct frontier *f, int64_t offset)
+{
+    assert(!f->has_read);
+    checkpoint_cut(&f->at, offset);
+    f->settled_before = f->at.settled;
+}
+
 bool frontier_peek(const struct frontier *f, struct frontier_entry *out)
 {
     if ((f->late.n == 0 && f->heap.n == 0) || frontier_recovering(f))

@@ -53,6 +53,10 @@ void frontier_read_to(struct frontier *f, int64_t offset);
  * owner settled behind `end` would be settled again. */
 void frontier_log_cut(struct frontier *f, int64_t end);
 
+/* Of one that has read nothing yet: what lies from `offset` on counts as unsettled, since the log
+ * was cut there and goes on with other records. */
+void frontier_forget_from(struct frontier *f, int64_t offset);
+
 /* The next record to settle; false where none is held, or while a recovery has not yet read up to
  * where the last owner had. It need not be due: compare settle_ms with the clock. */
 bool frontier_peek(const struct frontier *f, struct frontier_entry *out);

@@ -35,6 +35,9 @@ struct lane {
     bool queue_empty;
     bool stirred;          /* an error came, or it was taken over, since somebody asked */
     struct rp_log_end end; /* the log's, where it comes before the recovery's */
+    int32_t epoch;         /* the leader's, of the last record; -1: not known */
+    bool cut;              /* a record was not read for that */
+    int64_t cut_at;        /* where the log was cut, until that is committed; -1: it was not */
 };
 
 const struct rp_tier *lane_tier_of(const struct rp_config *config, const char *topic)
@@ -70,6 +73,8 @@ int lane_new(rd_kafka_t *consumer, const struct rp_config *config, const char *t
     lane->partition = partition;
     lane->hold = hold;
     lane->before = lane->settled = lane->committed = lane->trimmed = -1;
+    lane->epoch = -1;
+    lane->cut_at = -1;
     lane->queue = rd_kafka_queue_get_partition(consumer, topic, partition);
     /* Its own queue: not forwarded to the consumer's. */
     rd_kafka_queue_forward(lane->queue, NULL);
@@ -99,18 +104,24 @@ int lane_take_over(struct lane *lane, const rd_kafka_topic_partition_t *position
                    struct rp_error *err)
 {
     bool lost_state = false;
+    int64_t offset = position->offset;
     struct rp_bytes metadata = {position->metadata, position->metadata_size};
-    if (rp_kafka_begin(lane->consumer, lane->tier->topic, lane->partition, position->offset, err) !=
-        0)
+    if (lane->cut_at >= 0 && lane->cut_at < offset) { /* what is known is of other records */
+        offset = lane->cut_at;
+        metadata.len = 0;
+    }
+    if (rp_kafka_begin(lane->consumer, lane->tier->topic, lane->partition, offset, err) != 0)
         return -1;
-    if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, position->offset, metadata,
-                     &lost_state, &lane->frontier, err) != 0)
+    if (frontier_new(lane->tier->length_ms, lane->tier->reach_ms, offset, metadata, &lost_state,
+                     &lane->frontier, err) != 0)
         return -1;
+    if (lane->cut_at >= 0)
+        frontier_forget_from(lane->frontier, lane->cut_at);
     lane->stirred = true;
     if (lost_state)
-        report_lost_state(lane, position->offset);
+        report_lost_state(lane, offset);
     else
-        lane->before = position->offset;
+        lane->before = offset;
     return 0;
 }
 
@@ -132,7 +143,8 @@ void lane_let_go(struct lane *lane)
     lane->frontier = NULL;
     lane->begun = false;
     lane->before = lane->settled = lane->committed = lane->trimmed = -1;
-    lane->dirty = lane->committing = false;
+    lane->dirty = lane->committing = lane->cut = false;
+    lane->epoch = -1;
     rp_log_end_passed(&lane->end);
 }
 
@@ -211,9 +223,30 @@ static int keep(struct lane *lane, const rd_kafka_message_t *m, struct rp_arena 
     return 0;
 }
 
+/* Leaders' epochs rise along a log: what comes again has the epoch that it had. */
+static bool find_cut(struct lane *lane, const rd_kafka_message_t *m)
+{
+    int32_t epoch = rd_kafka_message_leader_epoch(m);
+    int64_t next = frontier_high(lane->frontier);
+    lane->cut = lane->epoch >= 0 && m->offset < next && epoch > lane->epoch;
+    if (lane->cut) {
+        if (lane->cut_at < 0 || m->offset < lane->cut_at)
+            lane->cut_at = m->offset;
+        rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", lane->tier->topic),
+               rp_f_int("partition", lane->partition), rp_f_int("offset", m->offset),
+               rp_f_int("expected", next),
+               rp_f_str("effect", "what lies from there on counts as unsettled"));
+    } else if (m->offset >= next) {
+        lane->epoch = epoch;
+    }
+    return lane->cut;
+}
+
 static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *arena,
                     struct rp_error *err)
 {
+    if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR && find_cut(lane, m))
+        return 0;
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
         look_at_begin(lane, m->offset);
         look_at_committed(lane, m->offset);
@@ -236,7 +269,7 @@ int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *aren
               struct rp_error *err)
 {
     int n = 0;
-    for (; n < most && fetch(lane); n++) {
+    for (; n < most && !lane->cut && fetch(lane); n++) {
         rd_kafka_message_t *m = lane->fetched[lane->next];
         if (read_at_ms(lane, m) > now_ms)
             break;
@@ -260,6 +293,21 @@ void lane_check_end(struct lane *lane)
            rp_f_int("partition", lane->partition), rp_f_int("end", end),
            rp_f_str("effect", "records behind the end that had not been settled are gone"));
     frontier_log_cut(lane->frontier, end);
+}
+
+bool lane_is_cut(const struct lane *lane)
+{
+    return lane->cut;
+}
+
+bool lane_was_cut(const struct lane *lane)
+{
+    return lane->cut_at >= 0 && !lane->cut;
+}
+
+void lane_cut_committed(struct lane *lane)
+{
+    lane->cut_at = -1;
 }
 
 bool lane_is_emptied(struct lane *lane, int64_t *out_next)

@@ -42,6 +42,13 @@ int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *aren
  * after a while (it was cut), the recovery is ended, loudly. */
 void lane_check_end(struct lane *lane);
 
+/* A leader that was elected later goes on with other records from an offset below what was read: no
+ * more is read before the lane is let go, and taken over again. */
+bool lane_is_cut(const struct lane *lane);
+/* That was done, and it begins there. But it is not in the committed state yet. */
+bool lane_was_cut(const struct lane *lane);
+void lane_cut_committed(struct lane *lane);
+
 /* All that was fetched has been read, and since the last call of this it was not taken over, nor
  * did an error come: *out_next is the offset up to which it came. */
 bool lane_is_emptied(struct lane *lane, int64_t *out_next);

@@ -208,25 +208,38 @@ rd_kafka_topic_partition_list_t *lanes_emptied(const struct lanes *l)
     return list;
 }
 
+static void add_state(rd_kafka_topic_partition_list_t *list, struct lane *lane)
+{
+    char metadata[FRONTIER_METADATA_MAX];
+    int64_t low;
+    frontier_state(lane_frontier(lane), &low, metadata);
+    if (low < 0)
+        return;
+    rd_kafka_topic_partition_t *p =
+        rd_kafka_topic_partition_list_add(list, lane_topic(lane), lane_partition(lane));
+    p->offset = low;
+    p->metadata = strdup(metadata); /* NULL: the state counts as lost, and tasks may double */
+    p->metadata_size = p->metadata == NULL ? 0 : strlen(metadata);
+}
+
 rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)l->n);
     for (size_t i = 0; i < l->n; i++) {
         struct lane *lane = l->items[i];
-        char metadata[FRONTIER_METADATA_MAX];
-        int64_t low;
-        if (all ? !lane_is_dirty(lane)
-                : frontier_in_flight(lane_frontier(lane)) == frontier_sent_off(lane_frontier(lane)))
-            continue;
-        frontier_state(lane_frontier(lane), &low, metadata);
-        if (low < 0)
-            continue;
-        rd_kafka_topic_partition_t *p =
-            rd_kafka_topic_partition_list_add(list, lane_topic(lane), lane_partition(lane));
-        p->offset = low;
-        p->metadata = strdup(metadata); /* NULL: the state counts as lost, and tasks may double */
-        p->metadata_size = p->metadata == NULL ? 0 : strlen(metadata);
+        struct frontier *f = lane_frontier(lane);
+        if (all ? lane_is_dirty(lane) : frontier_in_flight(f) > frontier_sent_off(f))
+            add_state(list, lane);
     }
+    return list;
+}
+
+rd_kafka_topic_partition_list_t *lanes_cut_states(const struct lanes *l)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    for (size_t i = 0; i < l->n; i++)
+        if (lane_was_cut(l->items[i]))
+            add_state(list, l->items[i]);
     return list;
 }
 

@@ -46,6 +46,8 @@ rd_kafka_topic_partition_list_t *lanes_emptied(const struct lanes *l);
 /* The states to commit of those with something in flight that was not sent off, or (`all`) of all
  * that changed since their last commit. The caller's to destroy. */
 rd_kafka_topic_partition_list_t *lanes_states(const struct lanes *l, bool all);
+/* Of those that were cut, and whose state does not say so yet. */
+rd_kafka_topic_partition_list_t *lanes_cut_states(const struct lanes *l);
 
 /* As frontier.h has them: what is in flight goes with these states; that is settled; or all that is
  * in flight is held again. */

@@ -134,6 +134,43 @@ static void serve_consumer(struct delayer *d)
     }
 }
 
+/* Until their state says that a log was cut, another owner would pass over what is new in it. */
+static bool commit_cuts(struct delayer *d)
+{
+    struct rp_error err;
+    rd_kafka_topic_partition_list_t *states = lanes_cut_states(&d->lanes);
+    bool any = states->cnt > 0;
+    int rc = any ? rp_consumer_commit(d->consumer, states, false, &err) : 0;
+    rd_kafka_topic_partition_list_destroy(states);
+    if (!any)
+        return true;
+    note_commit(d, rc != 0 ? &err : NULL);
+    for (size_t i = 0; i < d->lanes.n && rc == 0; i++)
+        if (lane_was_cut(d->lanes.items[i]))
+            lane_cut_committed(d->lanes.items[i]);
+    if (rc != 0)
+        rp_outbox_back_off(d->outbox, &err);
+    return rc == 0;
+}
+
+/* What is known of the old log's records is of no use any more, nor is what is held of others: with
+ * what is committed all are taken over again. */
+static void serve_cuts(struct delayer *d)
+{
+    bool any = false;
+    for (size_t i = 0; i < d->lanes.n; i++)
+        any = any || lane_is_cut(d->lanes.items[i]);
+    if (!any)
+        return;
+    dispatch_finish(&d->dispatch);
+    commit_states(d, false);
+    for (size_t i = 0; i < d->lanes.n; i++)
+        if (lane_is_cut(d->lanes.items[i]))
+            rp_outbox_forget(d->outbox, lane_topic(d->lanes.items[i]),
+                             lane_partition(d->lanes.items[i]));
+    lanes_let_go(&d->lanes);
+}
+
 static void read_lanes(struct delayer *d)
 {
     struct rp_error err;
@@ -207,7 +244,10 @@ static void step(struct delayer *d)
 {
     serve_consumer(d);
     take_over(d);
+    if (!commit_cuts(d))
+        return;
     read_lanes(d);
+    serve_cuts(d);
     d->dispatch.settle.policies = rp_worker_policies(d->w);
     bool settled = dispatch_due(&d->dispatch);
     keep_house(d);

@@ -9,6 +9,7 @@
 
 #include "config_fixture.h"
 #include "hold.h"
+#include "lane.h"
 #include "metrics.h"
 #include "mock_fixture.h"
 #include "outbox.h"
@@ -47,6 +48,7 @@ static int64_t out;                              /* and so many are at the broke
 static uint64_t broken;
 static int failures;
 static int steps_left; /* once all is settled */
+static enum { WHOLE, TO_CUT, CUT, CUT_COMMITTED } log_is;
 static struct mock mock;
 
 int __wrap_rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, void *opaque,
@@ -57,6 +59,32 @@ int __wrap_rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, voi
     (void)opaque;
     (void)err;
     return 0;
+}
+
+/* The mock cuts no logs. */
+bool __wrap_lane_is_cut(const struct lane *lane);
+bool __wrap_lane_was_cut(const struct lane *lane);
+void __wrap_lane_cut_committed(struct lane *lane);
+
+bool __wrap_lane_is_cut(const struct lane *lane)
+{
+    (void)lane;
+    if (log_is != TO_CUT || settled < before_it)
+        return false;
+    log_is = CUT;
+    return true;
+}
+
+bool __wrap_lane_was_cut(const struct lane *lane)
+{
+    (void)lane;
+    return log_is == CUT;
+}
+
+void __wrap_lane_cut_committed(struct lane *lane)
+{
+    (void)lane;
+    log_is = CUT_COMMITTED;
 }
 
 /* The mock does not describe topics. */
@@ -129,6 +157,8 @@ static int set_up(void **state)
     in_hand = 0;
     out = 0;
     failures = steps_left = 0;
+    spot = READABLE;
+    log_is = WHOLE;
     atomic_store(&stop, false);
     mock_start(&mock, 1, TOPIC);
     assert_int_equal(rd_kafka_mock_topic_create(mock.cluster, "dead-letter", 1, 1), 0);
@@ -231,6 +261,31 @@ static void a_commit_that_fails_is_made_again(void **state)
     assert_int_equal(committed_offset(), RECORDS);
 }
 
+/* What was settled stays so, and the rest is settled once. */
+static void check_cut(const char *guarantee)
+{
+    log_is = TO_CUT;
+    rd_kafka_mock_push_request_errors(mock.cluster, OFFSET_COMMIT, 1,
+                                      RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(run(guarantee), 0);
+    assert_int_equal(log_is, CUT_COMMITTED);
+    assert_int_equal(settled, RECORDS);
+}
+
+static void a_log_that_was_cut_is_taken_over_again(void **state)
+{
+    (void)state;
+    check_cut("exactly-once");
+}
+
+static void so_is_one_at_least_once(void **state)
+{
+    (void)state;
+    before_it = 4; /* with transactions the mock commits no offsets */
+    check_cut("at-least-once");
+    assert_int_equal(dead_letters(), RECORDS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +296,8 @@ int main(void)
         TEST(what_was_taken_beside_it_is_not_committed_as_settled),
         TEST(what_is_out_beside_it_goes_out_once),
         TEST(a_commit_that_fails_is_made_again),
+        TEST(a_log_that_was_cut_is_taken_over_again),
+        TEST(so_is_one_at_least_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@
 #define MOST_POLLS 3000
 
 static int n_lost, n_queries;
-static int64_t log_begin;
+static int64_t log_begin, written_anew_from = INT64_MAX;
 
 void __wrap_rp_log_fields(enum rp_log_level level, const char *event,
                           const struct rp_field *fields);
@@ -64,6 +64,13 @@ rd_kafka_resp_err_t __wrap_rd_kafka_get_watermark_offsets(rd_kafka_t *rk, const 
     *low = log_begin;
     *high = 10;
     return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+int32_t __wrap_rd_kafka_message_leader_epoch(const rd_kafka_message_t *m);
+
+int32_t __wrap_rd_kafka_message_leader_epoch(const rd_kafka_message_t *m)
+{
+    return m->offset >= written_anew_from ? 6 : 5;
 }
 
 static struct rp_config config = {
@@ -222,6 +229,80 @@ static void that_a_log_begins_before_the_committed_offset_is_told(void **state)
     take_over_with(lane, 50, at_50);
     read_to(lane, 10);
     assert_int_equal(n_lost, 1);
+    lane_free(lane);
+}
+
+static void read_again_from(int64_t offset)
+{
+    rd_kafka_topic_partition_list_t *at = mock_at(TOPIC, offset);
+    rd_kafka_error_t *error = rd_kafka_seek_partitions(consumer, at, POLL_MS * MOST_POLLS);
+    assert_null(error);
+    rd_kafka_topic_partition_list_destroy(at);
+}
+
+static void read_until_cut(struct lane *lane, int most)
+{
+    struct rp_error err;
+    struct rp_arena arena = {0};
+    for (int i = 0; i < most && !lane_is_cut(lane); i++) {
+        serve();
+        assert_true(lane_read(lane, INT64_MAX, 100, &arena, &err) >= 0);
+    }
+    rp_arena_clear(&arena);
+}
+
+/* `committed`: what the last owner, or this one, had settled of the old log. */
+static void check_cut(int64_t cut_at, int64_t committed, const char *metadata, int64_t low,
+                      size_t held)
+{
+    struct lane *lane = new_lane();
+    mock_assign(consumer, TOPIC);
+    take_over_with(lane, committed, metadata);
+    read_to(lane, 10);
+    written_anew_from = cut_at;
+    read_again_from(cut_at);
+    read_until_cut(lane, MOST_POLLS);
+    assert_true(lane_is_cut(lane));
+    assert_false(lane_was_cut(lane));
+    lane_let_go(lane);
+    take_over_with(lane, committed, metadata);
+    assert_true(lane_was_cut(lane));
+    read_to(lane, 10);
+    assert_false(lane_is_cut(lane)); /* by the same records */
+    assert_int_equal(frontier_low(lane_frontier(lane)), low);
+    assert_int_equal(frontier_held(lane_frontier(lane)), held);
+    assert_false(frontier_recovering(lane_frontier(lane)));
+    lane_cut_committed(lane);
+    lane_let_go(lane);
+    assert_false(lane_was_cut(lane));
+    written_anew_from = INT64_MAX;
+    lane_free(lane);
+    assert_int_equal(rd_kafka_assign(consumer, NULL), 0);
+}
+
+static void what_a_later_leader_wrote_where_the_log_was_cut_is_unsettled(void **state)
+{
+    (void)state;
+    static const char at_9[] = "reprise/1 high=9 settled=- reach=0:10000";
+    static const char all_but_3[] = "reprise/1 high=9 settled=9223372036854775806:8 reach=0:10000";
+    check_cut(6, 9, at_9, 6, 4);      /* from there on, also what had been settled */
+    check_cut(6, 3, all_but_3, 6, 4); /* 3 to 5 are settled as before */
+    check_cut(6, 3, at_9, 3, 7);
+}
+
+static void what_comes_again_is_no_sign_of_a_cut(void **state)
+{
+    (void)state;
+    struct lane *lane = new_lane();
+    mock_assign(consumer, TOPIC);
+    written_anew_from = 5; /* long ago */
+    take_over(lane, 0);
+    read_to(lane, 10);
+    read_again_from(3);
+    read_until_cut(lane, 20);
+    assert_false(lane_is_cut(lane));
+    assert_int_equal(frontier_held(lane_frontier(lane)), 10);
+    written_anew_from = INT64_MAX;
     lane_free(lane);
 }
 
@@ -431,6 +512,8 @@ int main(void)
         TEST(librdkafka_is_not_asked_where_anything_begins_or_ends),
         TEST(that_state_was_lost_is_told_with_the_first_record),
         TEST(that_a_log_begins_before_the_committed_offset_is_told),
+        TEST(what_a_later_leader_wrote_where_the_log_was_cut_is_unsettled),
+        TEST(what_comes_again_is_no_sign_of_a_cut),
         TEST(what_was_settled_by_the_last_owner_can_be_deleted),
         TEST(only_what_is_committed_is_deleted),
         TEST(what_no_state_says_to_be_settled_is_not_deleted),
