@@ -19,6 +19,8 @@
 /* What a clock may differ from the database's: one that is wrong must not drop anything, nor make
  * days. */
 #define MAX_SKEW_MS INT64_C(3600000)
+/* As error_group_clean has it. */
+#define GROUPS_AT_ONCE 50000
 
 static const char lock[] = "SELECT pg_try_advisory_lock(hashtext('reprise: retention'))::int";
 static const char unlock[] = "SELECT pg_advisory_unlock(hashtext('reprise: retention'))::int";
@@ -59,13 +61,39 @@ static int check_clock(struct rp_db *db, int64_t now_ms, struct rp_error *err)
     return 0;
 }
 
+/* Where both clocks jump ahead all of the archive would look old. Statistics are written all the
+ * time: who did so before, and not between one day and two ago, had better wait for a day. */
+static int has_seen_yesterday(struct rp_db *db, bool *out, struct rp_error *err)
+{
+    int64_t seen;
+    if (query_int(db,
+                  "SELECT (NOT EXISTS (SELECT FROM dead_letter_stat WHERE at < now() - interval"
+                  " '1 day') OR EXISTS (SELECT FROM dead_letter_stat WHERE at < now() - interval"
+                  " '1 day' AND at >= now() - interval '2 days'))::int",
+                  0, NULL, &seen, err) != 0)
+        return -1;
+    *out = seen == 1;
+    if (!*out)
+        rp_log(RP_LOG_WARN, "retention-waits",
+               rp_f_str("why", "nobody wrote statistics a day ago, so the clock may have jumped"),
+               rp_f_str("effect", "no day is dropped for a day"));
+    return 0;
+}
+
 static int drop_days(struct retention *r, struct rp_db *db, int64_t now_ms, bool *held,
                      struct rp_error *err)
 {
     char keep_from[DAY_TEXT_SIZE];
     const char *values[] = {keep_from};
     PGresult *days;
+    bool seen;
     int failed = 0;
+    if (has_seen_yesterday(db, &seen, err) != 0)
+        return -1;
+    if (!seen) {
+        *held = true;
+        return 0;
+    }
     day_text(
         day_keep_from(now_ms, r->config->retention.schedule_minute, r->config->retention.keep_ms),
         keep_from);
@@ -88,19 +116,26 @@ static int drop_days(struct retention *r, struct rp_db *db, int64_t now_ms, bool
     return failed;
 }
 
+static int clean_groups(struct retention *r, struct rp_db *db, struct rp_error *err)
+{
+    int64_t cleaned = GROUPS_AT_ONCE;
+    while (cleaned >= GROUPS_AT_ONCE && !atomic_load(r->stop))
+        if (query_int(db, "SELECT error_group_clean()", 0, NULL, &cleaned, err) != 0)
+            return -1;
+    return 0;
+}
+
 /* All of it, whatever of it fails; the error is the first one's. */
 static int keep_all(struct retention *r, struct rp_db *db, int64_t now_ms, bool *held,
                     struct rp_error *err)
 {
-    int64_t cleaned;
     struct rp_error one;
     int failed = drop_days(r, db, now_ms, held, err);
     if (rp_db_alive(db) && retention_delete_types(r, db, now_ms, &one) != 0 && failed == 0)
         failed = rp_fail_as(err, &one);
     if (rp_db_alive(db) && retention_delete_jobs(r, db, &one) != 0 && failed == 0)
         failed = rp_fail_as(err, &one);
-    if (rp_db_alive(db) &&
-        query_int(db, "SELECT error_group_clean()", 0, NULL, &cleaned, &one) != 0 && failed == 0)
+    if (rp_db_alive(db) && clean_groups(r, db, &one) != 0 && failed == 0)
         failed = rp_fail_as(err, &one);
     return failed;
 }

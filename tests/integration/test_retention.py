@@ -298,6 +298,25 @@ def test_a_day_that_cannot_go_keeps_nothing_else(new_keeper):
         assert keeper.query("select 1 from dead_letter where task_type = 'type-1' and dead_at < now() - interval '7 days'") == []
 
 
+def test_a_clock_that_jumped_drops_no_day(new_keeper):
+    """The archiver's and the database's together: what was last counted was so long ago."""
+    stat = ("insert into dead_letter_stat (at, reason, dead, replaying, replayed, discarded, came_back)"
+            " values (now() - interval '{} hours', 'OTHER', 1, 0, 0, 0, 0)")  # fmt: skip
+    keeper = new_keeper(export=False, archiver={"statistics": "1s"})
+    keeper.add(40, 100)
+    keeper.query(stat.format(24 * 365))
+    service = keeper.start()
+    wait_for(lambda: "retention-waits" in service.log.read_text(), "retention to see it")
+    wait_for(lambda: keeper.query("select count(distinct at) from dead_letter_stat")[0][0] >= 2, "statistics")
+    assert keeper.rows() == 100 and keeper.query("select 1 from dead_letter_stat where at < now() - interval '300 days'")
+    keeper.query(stat.format(30))  # a day later
+    service.stop()
+    service.start().wait_ready()
+    wait_for(lambda: keeper.rows() == 0, "the day to go")
+    wait_for(lambda: not keeper.query("select 1 from dead_letter_stat where at < now() - interval '300 days'"),
+             "old statistics to go")  # fmt: skip
+
+
 def test_a_day_waits_for_its_replays_but_not_for_ever(new_keeper):
     keeper = new_keeper(export=False)
     held, overdue = keeper.add(33, 100), keeper.add(45, 100)

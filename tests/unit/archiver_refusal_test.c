@@ -96,7 +96,7 @@ static void what_is_refused_is_tried_again_in_a_minute(void **state)
         assert_int_equal(rp_series_value(counts.retention_failures), n);
         assert_memory_equal(err.text, "retention: ", 11);
     }
-    assert_int_equal(n, 12);
+    assert_int_equal(n, 13);
     assert_true(retention.next_ms > NOW_MS + HOUR_MS); /* tomorrow */
     assert_int_equal(pg_statements("SELECT pg_advisory_unlock"), 1);
 }
