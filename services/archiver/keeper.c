@@ -148,14 +148,14 @@ int keeper_start(const struct rp_config *config, struct metrics_archiver *metric
                                   .failed = "retention-failed",
                                   .serve = keep_retention};
     if (start(k, err) != 0) {
-        keeper_stop(k);
+        keeper_stop(k, false);
         return -1;
     }
     *out = k;
     return 0;
 }
 
-void keeper_stop(struct keeper *k)
+void keeper_stop(struct keeper *k, bool begins_again)
 {
     if (k == NULL)
         return;
@@ -163,6 +163,7 @@ void keeper_stop(struct keeper *k)
     for (size_t i = 0; i < sizeof k->chores / sizeof *k->chores; i++)
         if (k->chores[i].started)
             (void)pthread_join(k->chores[i].thread, NULL);
-    statistics_forget(&k->statistics);
+    if (begins_again)
+        statistics_forget(&k->statistics);
     free(k);
 }

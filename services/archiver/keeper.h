@@ -14,8 +14,7 @@ struct keeper;
 RP_NODISCARD int keeper_start(const struct rp_config *config, struct metrics_archiver *metrics,
                               struct keeper **out, struct rp_error *err);
 /* Waits until what is in hand is done, or is given up: a batch, or 5 s of a statement. NULL is
- * fine.
- */
-void keeper_stop(struct keeper *k);
+ * fine. `begins_again`: another one comes, which knows nothing of what this one has counted. */
+void keeper_stop(struct keeper *k, bool begins_again);
 
 #endif

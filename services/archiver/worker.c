@@ -539,7 +539,7 @@ int worker_run(struct rp_worker *service, struct rp_error *err)
         failed = keeper_start(service->config, &w.metrics, &w.keeper, err);
     if (failed == 0)
         failed = run(&w, err);
-    keeper_stop(w.keeper);
+    keeper_stop(w.keeper, !atomic_load(service->stop));
     rp_stall_clear(&w.stall);
     rp_consumer_close(w.consumer);
     jobs_stop(jobs);

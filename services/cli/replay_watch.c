@@ -182,9 +182,9 @@ static const char *end_text(enum rp_replay_end end)
     return "failed";
 }
 
-static const char *offset_gone = "Kafka does not say how far an earlier runner came: it sent "
-                                 "nothing, or what it had sent and not"
-                                 " marked, 5 s of it at most, counts as not sent.";
+static const char offset_gone[] =
+    "Kafka does not say how far an earlier runner came: it sent nothing, or what it had sent and"
+    " not marked, 5 s of it at most, counts as not sent.";
 
 static void print_ways_on(const char *job)
 {

@@ -59,7 +59,7 @@ static void who_is_not_let_in_says_so_each_minute(void **state)
     assert_int_equal(keeper_start(&config, &metrics, &k, &err), 0);
     while (told[0].n < 2 || told[1].n < 2) /* who never says so is waited for until ctest ends it */
         (void)sched_yield();
-    keeper_stop(k);
+    keeper_stop(k, true);
     for (size_t i = 0; i < 2; i++)
         assert_true(told[i].mono_ms[1] - told[i].mono_ms[0] >= LOG_EACH_MS);
 }
