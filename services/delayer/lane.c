@@ -281,18 +281,19 @@ int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *aren
     return n;
 }
 
-void lane_check_end(struct lane *lane)
+bool lane_check_end(struct lane *lane)
 {
     int64_t end;
     if (!frontier_recovering(lane->frontier))
         rp_log_end_passed(&lane->end);
     if (!rp_log_end_look(&lane->end, lane->consumer, lane->tier->topic, lane->partition, &end) ||
         end > frontier_high(lane->frontier))
-        return;
+        return false;
     rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", lane->tier->topic),
            rp_f_int("partition", lane->partition), rp_f_int("end", end),
            rp_f_str("effect", "records behind the end that had not been settled are gone"));
     frontier_log_cut(lane->frontier, end);
+    return true;
 }
 
 bool lane_is_cut(const struct lane *lane)

@@ -39,8 +39,8 @@ void lane_free(struct lane *lane);
 int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *arena,
               struct rp_error *err);
 /* A recovery reads up to where the last owner had. Where the log ends before that, and still does
- * after a while (it was cut), the recovery is ended, loudly. */
-void lane_check_end(struct lane *lane);
+ * after a while (it was cut), the recovery is ended, loudly. Whether it was. */
+bool lane_check_end(struct lane *lane);
 
 /* A leader that was elected later goes on with other records from an offset below what was read: no
  * more is read before the lane is let go, and taken over again. */

@@ -221,7 +221,9 @@ static void keep_house(struct delayer *d)
     struct rp_error err;
     int64_t now_mono_ms = rp_mono_ms();
     for (size_t i = 0; i < d->lanes.n; i++)
-        lane_check_end(d->lanes.items[i]);
+        if (lane_check_end(d->lanes.items[i])) /* others come at the offsets that are known */
+            rp_outbox_forget(d->outbox, lane_topic(d->lanes.items[i]),
+                             lane_partition(d->lanes.items[i]));
     if (rp_stall_due(&d->stall) &&
         rp_stall_look(&d->stall, d->lanes.consumer, lanes_emptied(&d->lanes), &err) != 0)
         rp_outbox_give_up(d->outbox, &err);
