@@ -274,6 +274,14 @@ BEGIN
 END
 $$;
 
+-- Where the clock jumps ahead all of the archive looks old. Statistics are written all the time: where
+-- there were some before, and none between one day and two ago, nothing is to go for a day.
+CREATE FUNCTION dead_letter_saw_yesterday() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT NOT EXISTS (SELECT FROM dead_letter_stat WHERE at < now() - interval '1 day')
+        OR EXISTS (SELECT FROM dead_letter_stat WHERE at < now() - interval '1 day'
+                      AND at >= now() - interval '2 days');
+$$;
+
 -- Writes the counts down as they are now, once in `every`, whoever asks; false where that was done.
 -- What is older than `keep` goes.
 CREATE FUNCTION dead_letter_snapshot(every interval, keep interval) RETURNS boolean
@@ -292,9 +300,7 @@ BEGIN
            coalesce(sum(n) FILTER (WHERE status = 'replayed'), 0),
            coalesce(sum(n) FILTER (WHERE status = 'discarded'), 0), sum(came_back)
       FROM dead_letter_count GROUP BY 2, 3, 4 HAVING sum(n) <> 0;
-    -- Not by a clock that has just jumped, which only the old ones tell (retention asks them).
-    DELETE FROM dead_letter_stat WHERE at < now() - keep AND EXISTS (SELECT FROM dead_letter_stat
-     WHERE at < now() - interval '1 day' AND at >= now() - interval '2 days');
+    DELETE FROM dead_letter_stat WHERE at < now() - keep AND (SELECT dead_letter_saw_yesterday());
     RETURN true;
 END
 $$;
@@ -391,15 +397,15 @@ BEGIN
 END
 $$;
 
--- Groups that no dead letter is of any more go after a day, 50,000 a call at most.
--- Who archives waits for the moment in which they are looked at again and deleted: so none of a group
--- goes in while it is taken out.
-CREATE FUNCTION error_group_clean() RETURNS bigint LANGUAGE plpgsql AS $$
+-- Groups that no dead letter is of any more go after a day, so many a call at most. Who archives waits
+-- for the moment in which they are looked at again and deleted: so none of a group goes in while it is
+-- taken out.
+CREATE FUNCTION error_group_clean(most integer) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     gone bigint[] := ARRAY(
         SELECT g.fingerprint FROM error_group AS g WHERE g.first_seen < now() - interval '1 day'
            AND NOT EXISTS (SELECT FROM dead_letter_count AS c WHERE c.fingerprint = g.fingerprint)
-         LIMIT 50000);
+         LIMIT most);
     n bigint;
 BEGIN
     IF gone = '{}' THEN

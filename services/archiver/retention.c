@@ -18,9 +18,8 @@
 #define HELD_AGAIN_MS INT64_C(3600000)
 /* What a clock may differ from the database's: one that is wrong must not drop anything, nor make
  * days. */
-#define MAX_SKEW_MS INT64_C(3600000)
-/* As error_group_clean has it. */
-#define GROUPS_AT_ONCE 50000
+#define MAX_SKEW_MS    INT64_C(3600000)
+#define GROUPS_AT_ONCE "50000"
 
 static const char lock[] = "SELECT pg_try_advisory_lock(hashtext('reprise: retention'))::int";
 static const char unlock[] = "SELECT pg_advisory_unlock(hashtext('reprise: retention'))::int";
@@ -61,16 +60,11 @@ static int check_clock(struct rp_db *db, int64_t now_ms, struct rp_error *err)
     return 0;
 }
 
-/* Where both clocks jump ahead all of the archive would look old. Statistics are written all the
- * time: who did so before, and not between one day and two ago, had better wait for a day. */
+/* Whether the clock has not jumped, by the database's word. */
 static int has_seen_yesterday(struct rp_db *db, bool *out, struct rp_error *err)
 {
     int64_t seen;
-    if (query_int(db,
-                  "SELECT (NOT EXISTS (SELECT FROM dead_letter_stat WHERE at < now() - interval"
-                  " '1 day') OR EXISTS (SELECT FROM dead_letter_stat WHERE at < now() - interval"
-                  " '1 day' AND at >= now() - interval '2 days'))::int",
-                  0, NULL, &seen, err) != 0)
+    if (query_int(db, "SELECT dead_letter_saw_yesterday()::int", 0, NULL, &seen, err) != 0)
         return -1;
     *out = seen == 1;
     if (!*out)
@@ -78,6 +72,13 @@ static int has_seen_yesterday(struct rp_db *db, bool *out, struct rp_error *err)
                rp_f_str("why", "nobody wrote statistics a day ago, so the clock may have jumped"),
                rp_f_str("effect", "no day is dropped for a day"));
     return 0;
+}
+
+/* Of several failures the first one is told. */
+static void keep_first(int rc, const struct rp_error *one, int *failed, struct rp_error *err)
+{
+    if (rc != 0 && *failed == 0)
+        *failed = rp_fail_as(err, one);
 }
 
 static int drop_days(struct retention *r, struct rp_db *db, int64_t now_ms, bool *held,
@@ -107,10 +108,9 @@ static int drop_days(struct retention *r, struct rp_db *db, int64_t now_ms, bool
     /* One that cannot go keeps none of the others. */
     for (int i = 0; i < PQntuples(days) && rp_db_alive(db) && !atomic_load(r->stop); i++) {
         struct rp_error one;
-        if (retention_drop_day(r, db, PQgetvalue(days, i, 0),
-                               strtoll(PQgetvalue(days, i, 1), NULL, 10), held, &one) != 0 &&
-            failed == 0)
-            failed = rp_fail_as(err, &one);
+        int rc = retention_drop_day(r, db, PQgetvalue(days, i, 0),
+                                    strtoll(PQgetvalue(days, i, 1), NULL, 10), held, &one);
+        keep_first(rc, &one, &failed, err);
     }
     PQclear(days);
     return failed;
@@ -118,9 +118,11 @@ static int drop_days(struct retention *r, struct rp_db *db, int64_t now_ms, bool
 
 static int clean_groups(struct retention *r, struct rp_db *db, struct rp_error *err)
 {
-    int64_t cleaned = GROUPS_AT_ONCE;
-    while (cleaned >= GROUPS_AT_ONCE && !atomic_load(r->stop))
-        if (query_int(db, "SELECT error_group_clean()", 0, NULL, &cleaned, err) != 0)
+    const int64_t most = atoll(GROUPS_AT_ONCE);
+    int64_t cleaned = most;
+    while (cleaned >= most && !atomic_load(r->stop))
+        if (query_int(db, "SELECT error_group_clean(" GROUPS_AT_ONCE ")", 0, NULL, &cleaned, err) !=
+            0)
             return -1;
     return 0;
 }
@@ -131,12 +133,12 @@ static int keep_all(struct retention *r, struct rp_db *db, int64_t now_ms, bool 
 {
     struct rp_error one;
     int failed = drop_days(r, db, now_ms, held, err);
-    if (rp_db_alive(db) && retention_delete_types(r, db, now_ms, &one) != 0 && failed == 0)
-        failed = rp_fail_as(err, &one);
-    if (rp_db_alive(db) && retention_delete_jobs(r, db, &one) != 0 && failed == 0)
-        failed = rp_fail_as(err, &one);
-    if (rp_db_alive(db) && clean_groups(r, db, &one) != 0 && failed == 0)
-        failed = rp_fail_as(err, &one);
+    if (rp_db_alive(db))
+        keep_first(retention_delete_types(r, db, now_ms, &one), &one, &failed, err);
+    if (rp_db_alive(db))
+        keep_first(retention_delete_jobs(r, db, &one), &one, &failed, err);
+    if (rp_db_alive(db))
+        keep_first(clean_groups(r, db, &one), &one, &failed, err);
     return failed;
 }
 

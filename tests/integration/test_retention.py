@@ -317,6 +317,16 @@ def test_a_clock_that_jumped_drops_no_day(new_keeper):
              "old statistics to go")  # fmt: skip
 
 
+def test_statistics_that_are_kept_for_hours_go(new_keeper):
+    keeper = new_keeper(export=False, archiver={"statistics": "1s"}, retention={"statistics": "1h"})
+    keeper.add(1, 10)
+    keeper.query("insert into dead_letter_stat (at, reason, dead, replaying, replayed, discarded, came_back)"
+                 " values (now() - interval '2 hours', 'OTHER', 1, 0, 0, 0, 0)")  # fmt: skip
+    keeper.start()
+    wait_for(lambda: not keeper.query("select 1 from dead_letter_stat where at < now() - interval '1 hour'"),
+             "old statistics to go")  # fmt: skip
+
+
 def test_a_day_waits_for_its_replays_but_not_for_ever(new_keeper):
     keeper = new_keeper(export=False)
     held, overdue = keeper.add(33, 100), keeper.add(45, 100)
