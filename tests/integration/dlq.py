@@ -10,6 +10,7 @@ import termios
 from archive_db import ArchiveDb
 from pipeline import BUILD
 
+DAY = "2026-11-20"
 WAITING = ("select count(*) from pg_locks where not granted and database ="
            " (select oid from pg_database where datname = current_database())")
 EVIL = "\x1b[2J\x07\u009b31m\u202ered\nsecond"
@@ -90,3 +91,17 @@ class Dlq(ArchiveDb):
         return self.query(
             "select actor, reason, detail from audit where action = %s order by id", action
         )
+
+
+def maker(postgres, folder):
+    """Makes databases of their own, with some letters of DAY."""
+
+    def make(name, letters=0):
+        (folder / name).mkdir()
+        db = Dlq(postgres, folder / name, name)
+        db.migrate()
+        if letters:
+            db.add_letters(letters, f"{DAY} 10:00:00+00")
+        return db
+
+    return make

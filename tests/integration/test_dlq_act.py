@@ -12,24 +12,13 @@ import subprocess
 import psycopg
 import pytest
 
-from dlq import EVIL, WAITING, Dlq, answered, on_terminal
+from dlq import DAY, EVIL, WAITING, answered, maker, on_terminal
 from pipeline import BUILD, wait_for
-
-DAY = "2026-11-20"
 
 
 @pytest.fixture
 def make(postgres, tmp_path):
-    def make(name, letters=0):
-        folder = tmp_path / name
-        folder.mkdir()
-        db = Dlq(postgres, folder, name)
-        db.migrate()
-        if letters:
-            db.add_letters(letters, f"{DAY} 10:00:00+00")
-        return db
-
-    return make
+    return maker(postgres, tmp_path)
 
 
 def test_discard_sets_aside_what_is_dead_and_says_so(make):

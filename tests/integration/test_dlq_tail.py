@@ -9,23 +9,12 @@ import time
 import psycopg
 import pytest
 
-from dlq import Dlq
-
-DAY = "2026-11-20"
+from dlq import DAY, maker
 
 
 @pytest.fixture
 def make(postgres, tmp_path):
-    def make(name, letters=0):
-        folder = tmp_path / name
-        folder.mkdir()
-        db = Dlq(postgres, folder, name)
-        db.migrate()
-        if letters:
-            db.add_letters(letters, f"{DAY} 10:00:00+00")
-        return db
-
-    return make
+    return maker(postgres, tmp_path)
 
 
 def test_tail_shows_what_comes_and_misses_nothing(make):
