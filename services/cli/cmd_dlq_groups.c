@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "chart.h"
+#include "database.h"
 #include "dlq.h"
 #include "pager.h"
 #include "term.h"
@@ -107,11 +108,6 @@ static struct rp_bytes cell(const PGresult *r, int row, int column)
     return (struct rp_bytes){PQgetvalue(r, row, column), (size_t)PQgetlength(r, row, column)};
 }
 
-static int64_t number(const PGresult *r, int row, int column)
-{
-    return strtoll(PQgetvalue(r, row, column), NULL, 10);
-}
-
 static void print_trend(FILE *out, const char *text)
 {
     int64_t values[MAX_HOURS];
@@ -129,7 +125,7 @@ static void print_trend(FILE *out, const char *text)
 
 static void print_share(FILE *out, const PGresult *r, int row, int column, const char *what)
 {
-    int64_t part = number(r, row, column), all = number(r, row, COUNT);
+    int64_t part = database_number(r, row, column), all = database_number(r, row, COUNT);
     if (part > 0)
         (void)fprintf(out, ", %s %s%" PRId64 "%%", what, part * 100 < all ? "<" : "",
                       part * 100 < all ? 1 : part * 100 / all);
@@ -138,7 +134,7 @@ static void print_share(FILE *out, const PGresult *r, int row, int column, const
 /* What became of those that were replayed. */
 static void print_shares(FILE *out, const PGresult *r, int row)
 {
-    int64_t back = number(r, row, CAME_BACK), replayed = number(r, row, REPLAYED);
+    int64_t back = database_number(r, row, CAME_BACK), replayed = database_number(r, row, REPLAYED);
     print_share(out, r, row, REPLAYING, "replaying");
     print_share(out, r, row, REPLAYED, "replayed");
     if (back > 0 && replayed > 0)
@@ -170,12 +166,12 @@ static void print_group(FILE *out, const PGresult *r, int row, size_t width, boo
 {
     char count[RP_UNIT_TEXT];
     (void)fprintf(out, "%s%s%s %10s  ", colours ? TERM_BOLD : "", PQgetvalue(r, row, GROUP),
-                  colours ? TERM_PLAIN : "", dlq_count_text(number(r, row, COUNT), count));
+                  colours ? TERM_PLAIN : "", dlq_count_text(database_number(r, row, COUNT), count));
     print_trend(out, PQgetvalue(r, row, TREND));
     (void)fprintf(out, "  %s to %s\n", PQgetvalue(r, row, FIRST), PQgetvalue(r, row, LAST));
     print_text(out, r, row, width > sizeof INDENT ? width - sizeof INDENT : MAX_LINE);
     (void)fprintf(out, INDENT "sample %s, dead %s", PQgetvalue(r, row, SAMPLE),
-                  dlq_count_text(number(r, row, DEAD), count));
+                  dlq_count_text(database_number(r, row, DEAD), count));
     print_shares(out, r, row);
     (void)fputc('\n', out);
 }

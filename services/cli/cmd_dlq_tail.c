@@ -7,6 +7,7 @@
 #include "archive_json.h"
 #include "array.h"
 #include "clock.h"
+#include "database.h"
 #include "dlq.h"
 #include "progress.h"
 #include "term.h"
@@ -57,11 +58,6 @@ static void set_low(struct tail *t, int64_t low)
         t->seen[i] = t->seen[i + old];
 }
 
-static int64_t number(const PGresult *r, int row, int column)
-{
-    return strtoll(PQgetvalue(r, row, column), NULL, 10);
-}
-
 /* After a question of that time; up to `shown` all that it found was printed. */
 static int raise_low(struct dlq *d, struct tail *t, int64_t asked_mono_ms, int64_t shown)
 {
@@ -76,7 +72,7 @@ static int raise_low(struct dlq *d, struct tail *t, int64_t asked_mono_ms, int64
     int code = dlq_query_ask(d, &q, &result);
     if (code != CLI_OK)
         return code;
-    t->next_low = number(result, 0, 0);
+    t->next_low = database_number(result, 0, 0);
     t->next_mono_ms = rp_mono_ms() + LATE_MS;
     PQclear(result);
     return CLI_OK;
@@ -141,9 +137,9 @@ static int look(struct dlq *d, struct tail *t, bool *more)
     if (code != CLI_OK)
         return code;
     int n = PQntuples(result);
-    *more = n == MOST || (n > 0 && number(result, 0, 1) > n);
+    *more = n == MOST || (n > 0 && database_number(result, 0, 1) > n);
     for (int row = 0; row < n && code == CLI_OK; row++) {
-        id = number(result, row, 2);
+        id = database_number(result, row, 2);
         print_line(d, result, row);
         code = add_seen(t, id) ? CLI_OK : CLI_FAILED;
     }
@@ -173,9 +169,9 @@ static int look_back(struct dlq *d, struct tail *t)
         return code;
     int n = PQntuples(result);
     if (n > 0 && n < MOST_SEEN)
-        t->low = number(result, 0, 1);
+        t->low = database_number(result, 0, 1);
     for (int row = 0; row < n && n < MOST_SEEN && code == CLI_OK; row++)
-        code = add_seen(t, number(result, row, 0)) ? CLI_OK : CLI_FAILED;
+        code = add_seen(t, database_number(result, row, 0)) ? CLI_OK : CLI_FAILED;
     PQclear(result);
     return code;
 }
@@ -194,7 +190,7 @@ static int begin(struct dlq *d, int64_t lines, struct tail *t)
     int code = dlq_query_ask(d, &q, &result);
     if (code != CLI_OK)
         return code;
-    t->low = number(result, 0, 0);
+    t->low = database_number(result, 0, 0);
     PQclear(result);
     return look_back(d, t);
 }

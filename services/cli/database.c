@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "database.h"
 
+#include <stdlib.h>
+
 #include "config.h"
 
 /* How long a question may take, unless a command says otherwise. */
 #define TIMEOUT_MS 60000
+
+int64_t database_number(const PGresult *result, int row, int column)
+{
+    return strtoll(PQgetvalue(result, row, column), NULL, 10);
+}
 
 int database_failed(const struct rp_error *err)
 {

@@ -15,6 +15,9 @@ int database_run(const struct cli_args *args, database_fn *run);
 typedef int database_with_fn(const struct cli_args *args, struct rp_db *db, void *opaque);
 int database_run_with(const struct cli_args *args, database_with_fn *run, void *opaque);
 
+/* The number in a row; 0 where it is null. */
+int64_t database_number(const PGresult *result, int row, int column);
+
 /* Prints the error; returns CLI_FAILED. */
 int database_failed(const struct rp_error *err);
 

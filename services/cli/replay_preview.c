@@ -24,11 +24,6 @@ struct preview {
     int64_t total, held_back;
 };
 
-static int64_t number(const PGresult *result, int row, int column)
-{
-    return strtoll(PQgetvalue(result, row, column), NULL, 10);
-}
-
 static int query(struct preview *p, const char *sql, PGresult **out)
 {
     struct rp_error err;
@@ -84,12 +79,12 @@ static int print_sums(struct preview *p)
               " count(*) FILTER (WHERE status = 'discarded') FROM replay_preview",
               &r) != CLI_OK)
         return CLI_FAILED;
-    p->total = number(r, 0, 0);
+    p->total = database_number(r, 0, 0);
     if (p->total > 0) {
-        int64_t bytes = number(r, 0, 1);
+        int64_t bytes = database_number(r, 0, 1);
         (void)printf("To replay:  %" PRId64 " dead letters, dead from %s to %s (UTC)\n", p->total,
                      PQgetvalue(r, 0, 3), PQgetvalue(r, 0, 4));
-        print_not_dead(number(r, 0, 5), number(r, 0, 6));
+        print_not_dead(database_number(r, 0, 5), database_number(r, 0, 6));
         (void)snprintf(sum, sizeof sum, "%.1f MiB", (double)bytes / (1 << 20));
         (void)printf("Payloads:   %s, %" PRId64 " bytes on average, the largest %s bytes\n", sum,
                      bytes / p->total, PQgetvalue(r, 0, 2));
@@ -118,10 +113,10 @@ static int print_taskless(struct preview *p)
               " FROM replay_preview",
               &r) != CLI_OK)
         return CLI_FAILED;
-    if (number(r, 0, 0) > 0 && !p->request->options->to_router)
-        print_refused(number(r, 0, 0), "there is no task: its bytes could not be decoded");
-    if (number(r, 0, 1) > 0)
-        print_refused(number(r, 0, 1), "its payload was too large to be kept");
+    if (database_number(r, 0, 0) > 0 && !p->request->options->to_router)
+        print_refused(database_number(r, 0, 0), "there is no task: its bytes could not be decoded");
+    if (database_number(r, 0, 1) > 0)
+        print_refused(database_number(r, 0, 1), "its payload was too large to be kept");
     PQclear(r);
     return CLI_OK;
 }
@@ -151,7 +146,7 @@ static int judge_targets(struct preview *p)
             break;
         }
         if (refused != NULL)
-            print_refused(number(r, i, 0), refused);
+            print_refused(database_number(r, i, 0), refused);
     }
     PQclear(r);
     return CLI_OK;
