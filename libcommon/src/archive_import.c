@@ -49,12 +49,12 @@ static const char prepare_days[] =
     " WHERE day BETWEEN '0001-01-01' AND '9999-12-31'"
     " AND day NOT IN (SELECT d.day FROM dead_letter_day AS d)";
 
-/* The archiver gives out no id that comes with the lines, from here on. The sequence goes on while
- * this looks at it, but never by so much. */
 static const char find_most[] = "SELECT max((line::jsonb->>'id')::bigint)"
                                 " FROM unnest($1::text[]) AS l (line)"
                                 " WHERE (line::jsonb->>'id')::bigint <= 9000000000000000";
 
+/* The archiver gives out no id that comes with the lines, from here on. The sequence goes on while
+ * this looks at it, but never by so much. */
 static const char prepare_ids[] =
     "SELECT last_value, CASE WHEN most > last_value + 10000 THEN setval('dead_letter_id_seq', most)"
     " WHEN most > last_value THEN (SELECT max(nextval('dead_letter_id_seq'))"
@@ -133,6 +133,15 @@ static int insert(struct run *r, const char *array, struct rp_error *err)
     return 0;
 }
 
+/* A deadlock, or somebody who holds a lock for long, passes. */
+static int insert_patiently(struct run *r, const char *array, struct rp_error *err)
+{
+    for (int tries = 1; insert(r, array, err) != 0; tries++)
+        if (!rp_db_undo(r->db) || tries == TRIES || !go_on(r))
+            return -1;
+    return 0;
+}
+
 /* The lines from `from` on, `n` of them, in one transaction; what fails leaves nothing. */
 static int insert_lines(struct run *r, int from, int n, struct rp_error *err)
 {
@@ -142,12 +151,8 @@ static int insert_lines(struct run *r, int from, int n, struct rp_error *err)
         failed = rp_query_append_element(&array, rp_str(line(r, i)), err);
     if (failed == 0)
         failed = rp_buf_append(&array, "}", 2, err); /* with its terminator */
-    if (failed == 0) {
-        failed = insert(r, (const char *)array.data, err);
-        /* A deadlock, or somebody who holds a lock for long. */
-        for (int tries = 1; failed != 0 && rp_db_undo(r->db) && tries < TRIES && go_on(r); tries++)
-            failed = insert(r, (const char *)array.data, err);
-    }
+    if (failed == 0)
+        failed = insert_patiently(r, (const char *)array.data, err);
     rp_buf_clear(&array);
     if (failed != 0 && !rp_db_alive(r->db))
         err->cls = RP_RETRIABLE; /* the connection is gone now */

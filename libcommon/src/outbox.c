@@ -97,7 +97,7 @@ static void copy_name(char out[RP_OUTBOX_NAME], struct rp_bytes topic)
 bool rp_outbox_full(const struct rp_outbox *o)
 {
     size_t most = o->most >> o->halved;
-    return o->alone || o->n == o->most ||
+    return o->alone ||
            (o->n > 0 &&
             (o->n >= most || rp_publisher_bytes(o->publisher) >= MOST_BYTES >> o->halved ||
              (o->n >= most / 2 && rp_publisher_fills_request(o->publisher)))) ||

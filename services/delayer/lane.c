@@ -245,9 +245,9 @@ static bool find_cut(struct lane *lane, const rd_kafka_message_t *m)
 static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *arena,
                     struct rp_error *err)
 {
-    if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR && find_cut(lane, m))
-        return 0;
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        if (find_cut(lane, m))
+            return 0;
         look_at_begin(lane, m->offset);
         look_at_committed(lane, m->offset);
         return keep(lane, m, arena, err);

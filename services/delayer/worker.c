@@ -134,16 +134,29 @@ static void serve_consumer(struct delayer *d)
     }
 }
 
+static bool any_lane(const struct delayer *d, bool (*is)(const struct lane *lane))
+{
+    for (size_t i = 0; i < d->lanes.n; i++)
+        if (is(d->lanes.items[i]))
+            return true;
+    return false;
+}
+
+/* Others come at the offsets that are known. */
+static void forget(struct delayer *d, const struct lane *lane)
+{
+    rp_outbox_forget(d->outbox, lane_topic(lane), lane_partition(lane));
+}
+
 /* Until their state says that a log was cut, another owner would pass over what is new in it. */
 static bool commit_cuts(struct delayer *d)
 {
     struct rp_error err;
-    rd_kafka_topic_partition_list_t *states = lanes_cut_states(&d->lanes);
-    bool any = states->cnt > 0;
-    int rc = any ? rp_consumer_commit(d->consumer, states, false, &err) : 0;
-    rd_kafka_topic_partition_list_destroy(states);
-    if (!any)
+    if (!any_lane(d, lane_was_cut))
         return true;
+    rd_kafka_topic_partition_list_t *states = lanes_cut_states(&d->lanes);
+    int rc = states->cnt > 0 ? rp_consumer_commit(d->consumer, states, false, &err) : 0;
+    rd_kafka_topic_partition_list_destroy(states);
     note_commit(d, rc != 0 ? &err : NULL);
     for (size_t i = 0; i < d->lanes.n && rc == 0; i++)
         if (lane_was_cut(d->lanes.items[i]))
@@ -157,17 +170,13 @@ static bool commit_cuts(struct delayer *d)
  * what is committed all are taken over again. */
 static void serve_cuts(struct delayer *d)
 {
-    bool any = false;
-    for (size_t i = 0; i < d->lanes.n; i++)
-        any = any || lane_is_cut(d->lanes.items[i]);
-    if (!any)
+    if (!any_lane(d, lane_is_cut))
         return;
     dispatch_finish(&d->dispatch);
     commit_states(d, false);
     for (size_t i = 0; i < d->lanes.n; i++)
         if (lane_is_cut(d->lanes.items[i]))
-            rp_outbox_forget(d->outbox, lane_topic(d->lanes.items[i]),
-                             lane_partition(d->lanes.items[i]));
+            forget(d, d->lanes.items[i]);
     lanes_let_go(&d->lanes);
 }
 
@@ -221,9 +230,8 @@ static void keep_house(struct delayer *d)
     struct rp_error err;
     int64_t now_mono_ms = rp_mono_ms();
     for (size_t i = 0; i < d->lanes.n; i++)
-        if (lane_check_end(d->lanes.items[i])) /* others come at the offsets that are known */
-            rp_outbox_forget(d->outbox, lane_topic(d->lanes.items[i]),
-                             lane_partition(d->lanes.items[i]));
+        if (lane_check_end(d->lanes.items[i]))
+            forget(d, d->lanes.items[i]);
     if (rp_stall_due(&d->stall) &&
         rp_stall_look(&d->stall, d->lanes.consumer, lanes_emptied(&d->lanes), &err) != 0)
         rp_outbox_give_up(d->outbox, &err);
