@@ -11,7 +11,7 @@ import datetime
 
 Fault = collections.namedtuple("Fault", "rule task_id text")
 
-# A record of a target topic. `received_ms`: when a read_committed reader first had it, or None.
+# A record of a target topic, or of a tier. `received_ms`: when a read_committed reader first had it, or None.
 Delivery = collections.namedtuple(
     "Delivery", "topic partition offset key value headers received_ms"
 )
@@ -26,6 +26,7 @@ Item = collections.namedtuple("Item", "task_id place sent refused", defaults=(Fa
 Replay = collections.namedtuple("Replay", "job to state items cancelled", defaults=(False,))
 
 NAMES = ("reprise-task-id", "reprise-attempt", "reprise-due", "reprise-first-failed-at")
+PARKED_NAMES = (*NAMES, "reprise-target", "reprise-policy")
 COUNTED = ("task_type", "reason", "category", "fingerprint", "status")
 ENDED_JOBS = ("done", "cancelled", "stopped")
 LEFT_OUT = {"payload", "headers", "error"}  # of a task that does not fit dead-letter
@@ -73,6 +74,8 @@ class History:
     fits: int = 1_000_000
     # Places of records in failed-tasks and tiers that no committed offset says are settled.
     unsettled: list = dataclasses.field(default_factory=list)
+    # What a reader of the tiers had before it was trimmed.
+    parked: list = dataclasses.field(default_factory=list)
     # How many dead letters the archive says there are, and how many of them came back: by hour, type, reason, category,
     # fingerprint and status.
     counts: dict = dataclasses.field(default_factory=dict)
@@ -115,7 +118,7 @@ def judge(history):
     judge = Judge(history)
     for rule in (
         judge.outcomes, judge.attempts, judge.contents, judge.times, judge.ends, judge.letters,
-        judge.archive, judge.readers, judge.replays, judge.states, judge.counts, judge.tiers,
+        judge.archive, judge.readers, judge.replays, judge.states, judge.counts, judge.tiers, judge.parked,
     ):  # fmt: skip
         rule()
     return judge.faults
@@ -327,6 +330,43 @@ class Judge:
         """Once every task has ended, everything in failed-tasks and the tiers is settled."""
         for place in self.history.unsettled:
             self.say("unsettled", None, "{}-{}@{}".format(*place))
+
+    def parked(self):
+        """What waits in a tier is its event as it came, and says of it what is so."""
+        dues = collections.defaultdict(set)
+        for d in self.history.parked:
+            key = self.key_of(d.headers, (number_of(d.headers, "reprise-attempt") or 0) - 1)
+            plan, events = self.history.plans.get(key[0]), self.said.get(key)
+            if plan is None or events is None:
+                self.say("altered", key[0], f"{d.topic}-{d.partition}@{d.offset} is of no event")
+                continue
+            due = number_of(d.headers, "reprise-due")
+            firsts = [event.task["failed_at"] for event in self.said.get((key[0], None, 1), ())]
+            names = sorted(name for name, _ in d.headers)
+            target = text_of(d.headers, "reprise-target")
+            rescued = plan.rescue is not None and plan.rescued_at == key[2] + 1
+            targets = [plan.rescue if rescued else plan.target]
+            if key[1] is not None:
+                targets = [plan.target, plan.rescue]
+            for what, is_there, were in (
+                ("value", d.value, [event.value for event in events]),
+                ("key", d.key, [key_of_record(event) for event in events]),
+                ("headers", names, [sorted([*PARKED_NAMES, *["reprise-replay-id"] * (key[1] is not None)])]),
+                ("target", target, targets),
+                ("policy", text_of(d.headers, "reprise-policy"), [plan.policy]),
+                ("first failure", number_of(d.headers, "reprise-first-failed-at"), firsts),
+            ):  # fmt: skip
+                if is_there not in were and were not in ([None], []):
+                    self.say("altered", key[0], f"{what} in {d.topic}: {is_there!r} for {were!r}")
+            least = 0 if target == plan.rescue else plan.min_delay_ms
+            if due is None or due < min(event.task["failed_at"] for event in events) + least:
+                self.say("early", key[0], f"attempt {key[2]} due at {due} in {d.topic}")
+            dues[key].add(due)
+        for key in dues.keys() & self.sent.keys():
+            for d in self.sent[key]:
+                # Twice decided, it waits for two times, of which the reader may have missed one.
+                if not self.history.may_double and {number_of(d.headers, "reprise-due")} != dues[key]:
+                    self.say("altered", key[0], f"attempt {key[2]} was due at {sorted(dues[key])}")
 
     def archive(self):
         """The archive has each dead letter once, as it is, and knows how far it has come."""

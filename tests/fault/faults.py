@@ -265,9 +265,13 @@ def step_clock(h, rng):
 
 
 def change_tiers(h, rng):
+    def apply():
+        h.pipeline.cli("topics", "apply")
+        h.load.watch_tiers()
+
     h.tiers = 1 - h.tiers
     h.reconfigure()
-    yield h.background(lambda: h.pipeline.cli("topics", "apply"))
+    yield h.background(apply)
     for service in h.running():
         if service.name != "archiver":
             yield from restart(h, service)

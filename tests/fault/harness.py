@@ -293,13 +293,15 @@ class Harness:
                 self.complain(f"{name} never met anything")
         for name in sorted(name for name in self.met if name not in LURKING):
             print(f"{name}: {self.met[name]} met a job that was under way")
+        if len(history.parked) < len(history.deliveries) // 10:
+            self.complain(f"of {len(history.deliveries)} re-invocations only {len(history.parked)} were seen in a tier")
         if history.may_double:
             doubled, of = Judge(history).doubled()
             print(f"{doubled} of {of} outcomes came more than once")
             if doubled > of // 10:  # in 25 cycles it was one of fifty
                 self.complain(f"{doubled} of {of} outcomes came more than once")
         print(
-            f"{len(self.load.plans)} tasks, {len(history.events)} events,"
+            f"{len(self.load.plans)} tasks, {len(history.events)} events, {len(history.parked)} seen in tiers,"
             f" {len(history.deliveries)} re-invocations, {len(history.letters)} dead letters,"
             f" {sum(item.sent for job in replays for item in job.items)} sent by"
             f" {len(replays)} replays:"

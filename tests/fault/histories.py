@@ -30,6 +30,17 @@ def delivery(task_id, attempt, due, offset, **changed):
     return made._replace(**changed)
 
 
+def parked(of, due, offset):
+    """Before the delivery that was asked for so."""
+    task = of.task
+    attempt = str(task["attempt"] + 1).encode()
+    headers = [
+        ("reprise-task-id", task["task_id"].encode()), ("reprise-attempt", attempt), ("reprise-due", str(due).encode()),
+        ("reprise-target", b"handler"), ("reprise-policy", b"p"), ("reprise-first-failed-at", b"1000"),
+    ]  # fmt: skip
+    return Delivery("retry-1s", 0, offset, b"k", of.value, headers, due - 900)
+
+
 def letter(of, offset, reason="EXHAUSTED", attempts=2):
     body = {
         "task": of.task, "raw": None if of.task else of.value, "reason": reason, "detail": None,
@@ -101,6 +112,7 @@ def good():
         archived_to={0: 2},
         seen={("handler", 0, offset) for offset in range(3)},
         counts=counted(rows),
+        parked=[parked(lives[0], 2000, 0), parked(dies[0], 2000, 1), parked(lives[1], 4000, 2)],
     )
 
 

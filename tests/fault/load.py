@@ -109,11 +109,18 @@ class Load:
         pipeline.create_target("rescue", partitions=2)
         names = ("handler", "small", "rescue")
         self.readers = [pipeline.reader(pipeline.target(name)) for name in names]
+        self.tiers = {}  # a reader of each that ever was
+        self.watch_tiers()
         self.plans, self.tasks, self.open = {}, {}, set()
         self.later = []  # repeats that come later: (when, value, key)
         self.executed = set()  # what handlers dedupe on
         self.ahead, self.came = [], time.monotonic()
         self.revived = set()  # (task id, replay job) of what succeeded at last
+
+    def watch_tiers(self):
+        """Reads what lies in those that there are by now, as far as nobody trims it before."""
+        for tier in set(self.pipeline.config["tiers"]) - self.tiers.keys():
+            self.tiers[tier] = self.pipeline.reader(f"{self.pipeline.prefix}retry-{tier}", wait_ms=500)
 
     def emit(self, kind=None, key=None, bulk=30_000):
         """A task's first failure. Kind and key are drawn where they are not said."""
@@ -191,6 +198,8 @@ class Load:
     def handle(self, seconds=0.02):
         """What came is executed, once, and fails as planned."""
         self.repeat()
+        for reader in list(self.tiers.values()):
+            reader.poll(0)
         for reader in self.readers:
             for record in reader.poll(seconds / len(self.readers)):
                 self.came = time.monotonic()
@@ -221,7 +230,7 @@ class Load:
 
     def restart(self):
         self.came = time.monotonic()
-        for reader in self.readers:
+        for reader in [*self.readers, *self.tiers.values()]:
             reader.restart()
 
     def bury(self):
@@ -277,6 +286,11 @@ class Load:
             for reader in self.readers
             for m in read_all(kafka, reader.topic)
         ]  # fmt: skip
+        parked = [
+            Delivery(r.topic, r.partition, r.offset, r.key, r.value, r.headers, r.received_ms)
+            for reader in self.tiers.values()
+            for r in reader.records
+        ]
         events = [
             Event(m.partition(), m.offset(), m.key(), m.value(), contract.read_event(m.value()))
             for m in read_all(kafka, f"{pipeline.prefix}failed-tasks")
@@ -299,7 +313,7 @@ class Load:
             back = [row["partition"] for row in connection.execute("select partition from went_back")]
         return History(
             self.plans, events, deliveries, letters, rows, archived, self.ahead, set(received),
-            list(replays), unsettled=left, counts=counts, went_back=back,
+            list(replays), unsettled=left, counts=counts, went_back=back, parked=parked,
             may_double=pipeline.config.get("guarantee") == "at-least-once",
         )  # fmt: skip
 

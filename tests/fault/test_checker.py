@@ -6,7 +6,7 @@ import copy
 
 import pytest
 from checker import Item, Replay, judge
-from histories import counted, delivery, event, good, letter, replayed, row, time_of
+from histories import OWN, counted, delivery, event, good, letter, parked, replayed, row, time_of
 
 
 def rules(history):
@@ -171,6 +171,39 @@ def leave_something_in_a_tier(h):
     h.unsettled.append(("retry-1s", 0, 5))
 
 
+def park_a_stranger(h):
+    h.parked.append(parked(event("stranger", 1, 1000, 9), 2000, 9))
+
+
+def park_something_else(h):
+    h.parked[0] = h.parked[0]._replace(value=b"....")
+
+
+def park_under_another_key(h):
+    h.parked[0] = h.parked[0]._replace(key=None)
+
+
+def park_without_policy(h):
+    h.parked[0] = without_header(h.parked[0], "reprise-policy")
+
+
+def park_for_another(h):
+    d = without_header(h.parked[0], "reprise-target")
+    h.parked[0] = d._replace(headers=d.headers + [("reprise-target", b"elsewhere")])
+
+
+def park_with_its_own_headers(h):
+    h.parked[0] = h.parked[0]._replace(headers=OWN + h.parked[0].headers)
+
+
+def park_too_briefly(h):
+    h.parked[0] = parked(h.events[0], 1999, 0)
+
+
+def send_as_if_due_before(h):
+    h.parked[2] = parked(h.events[1], 4500, 2)
+
+
 def blur_due(h):
     d = without_header(h.deliveries[0], "reprise-due")
     h.deliveries[0] = d._replace(headers=d.headers + [("reprise-due", b"soon")])
@@ -262,6 +295,10 @@ def never_end(h):
         (come_from_nowhere, "altered"), (keep_raw_bytes_as_well, "altered"),
         (change_policy, "altered"), (change_category, "altered"),
         (bury_a_stranger, "altered"), (leave_something_in_a_tier, "unsettled"), (blur_due, "altered"),
+        (park_a_stranger, "altered"), (park_something_else, "altered"),
+        (park_under_another_key, "altered"), (park_without_policy, "altered"),
+        (park_for_another, "altered"), (park_with_its_own_headers, "altered"),
+        (park_too_briefly, "early"), (send_as_if_due_before, "altered"),
         (never_end, "end"), (wrong_reason, "end"),
         (lose_row, "archive"), (double_row, "archive"), (invent_row, "archive"),
         (change_row, "archive"), (change_message_of_row, "archive"),
@@ -464,6 +501,7 @@ def rescued():
     history.plans["lives"].rescue, history.plans["lives"].rescued_at = "rescue", 3
     d = delivery("lives", 3, 3000, 2)  # at once
     history.deliveries[2] = d._replace(topic="rescue", headers=d.headers + [("reprise-fallback", b"1")])
+    history.parked.pop()
     history.seen.remove(("handler", 0, 2))
     history.seen.add(("rescue", 0, 2))
     return history

@@ -76,8 +76,8 @@ def record_of(message, received_ms):
 class Reader:
     """Reads all of a topic from its beginning, as a handler with isolation.level=read_committed does."""
 
-    def __init__(self, bootstrap, topic):
-        self.bootstrap, self.topic = bootstrap, topic
+    def __init__(self, bootstrap, topic, wait_ms=10):
+        self.bootstrap, self.topic, self.wait_ms = bootstrap, topic, wait_ms
         self.records, self.next = [], {}
         self.open()
 
@@ -88,7 +88,8 @@ class Reader:
                 "group.id": f"reader-{uuid.uuid4()}",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
-                "fetch.wait.max.ms": 10,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": self.wait_ms,
             }
         )
         self.consumer.assign(
@@ -284,8 +285,8 @@ class Pipeline:
     def create_target(self, name, **config):
         return self.kafka.create_topic(self.target(name), **config)
 
-    def reader(self, topic):
-        self.readers.append(Reader(self.kafka.bootstrap, topic))
+    def reader(self, topic, **options):
+        self.readers.append(Reader(self.kafka.bootstrap, topic, **options))
         return self.readers[-1]
 
     def send(self, value, key=None, headers=None):
