@@ -30,11 +30,6 @@ static void log_partitions(const char *event, const rd_kafka_topic_partition_lis
                rp_f_int("partition", parts->elems[i].partition));
 }
 
-static bool cooperative(const struct rp_consumer *c)
-{
-    return strcmp(rd_kafka_rebalance_protocol(c->rk), "COOPERATIVE") == 0;
-}
-
 /* `parts` NULL: nothing is assigned any more (of the eager protocol). */
 static void assign_all(struct rp_consumer *c, const rd_kafka_topic_partition_list_t *parts)
 {
@@ -53,6 +48,18 @@ static void log_failure(rd_kafka_error_t *error)
         return;
     (void)rp_kafka_fail_error(&err, error, "incremental assign");
     rp_log(RP_LOG_ERROR, "rebalance-failed", rp_f_str("error", err.text));
+}
+
+/* How the group hands partitions over. One that is over, in the midst of a close, says nothing, and
+ * has nothing to be told. */
+enum protocol { OVER, EAGER, COOPERATIVE };
+
+static enum protocol protocol_of(const struct rp_consumer *c)
+{
+    const char *name = rd_kafka_rebalance_protocol(c->rk);
+    if (name == NULL)
+        return OVER;
+    return strcmp(name, "COOPERATIVE") == 0 ? COOPERATIVE : EAGER;
 }
 
 static bool has_assignment(rd_kafka_t *rk)
@@ -79,9 +86,10 @@ static void assign(struct rp_consumer *c, rd_kafka_topic_partition_list_t *parts
     note_member(c);
     c->owner.assigned(c->owner.opaque, parts);
     rp_kafka_hold(c->rk, parts);
-    if (cooperative(c))
+    enum protocol protocol = protocol_of(c);
+    if (protocol == COOPERATIVE)
         log_failure(rd_kafka_incremental_assign(c->rk, parts));
-    else
+    else if (protocol == EAGER)
         assign_all(c, parts);
 }
 
@@ -90,9 +98,10 @@ static void revoke(struct rp_consumer *c, rd_kafka_topic_partition_list_t *parts
     bool lost = rd_kafka_assignment_lost(c->rk);
     log_partitions(lost ? "partition-lost" : "partition-revoked", parts);
     c->owner.revoked(c->owner.opaque, parts, lost);
-    if (cooperative(c))
+    enum protocol protocol = protocol_of(c);
+    if (protocol == COOPERATIVE)
         log_failure(rd_kafka_incremental_unassign(c->rk, parts));
-    else
+    else if (protocol == EAGER)
         assign_all(c, NULL);
 }
 

@@ -5,10 +5,11 @@ task has exactly one outcome all the same. tests/unit/publisher_test.c has what 
 import re
 import signal
 import struct
+import time
 
 import pytest
 from cluster import Cluster, Postgres
-from faults import kill_in_commit
+from faults import ABANDONED, kill_in_commit
 from harness import Course, Harness, keep
 from pipeline import wait_for
 from relay import END_TXN, TXN_OFFSET_COMMIT, Relay, Rule, Trap
@@ -162,3 +163,18 @@ def test_a_commit_that_arrives_once_more_and_late(harness):
     """The brokers know transactions of one producer apart by nothing, so they would take it for the next one's."""
     h = harness
     run(h, *[repeat_commit(h, services_of(h, name)[0]) for name in ("router", "delayer")])
+
+
+@pytest.mark.timeout(300)
+def test_services_may_be_ended_while_their_groups_form(harness):
+    """librdkafka hands partitions out and takes them back while it closes, and its group may be over by then."""
+    h = harness
+    try:
+        for i in range(5):
+            young = Harness(f"young-{i}", h.relay, h.kafka, h.postgres, RATE)
+            time.sleep(0.2 + 0.15 * i)
+            ends = young.close()
+            assert not [end for end in ends if not end.endswith(f" {ABANDONED}")], f"{ends}: {young.pipeline.folder}"
+            young.pipeline.forget()
+    finally:
+        h.relay.pids = h.pids
