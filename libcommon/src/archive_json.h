@@ -7,6 +7,7 @@
 #define RP_ARCHIVE_SIZE                                                                            \
     "least(2000000000, coalesce(octet_length(d.payload), 0)::bigint"                               \
     " + coalesce(octet_length(d.raw), 0) + coalesce(octet_length(d.record), 0)"                    \
+    " + coalesce(octet_length(d.task_key), 0) + coalesce(octet_length(d.record_key), 0)"           \
     " + coalesce(octet_length(d.error_message), 0) + coalesce(octet_length(d.detail), 0)"          \
     " + coalesce(octet_length(array_send(d.header_keys)), 0)"                                      \
     " + coalesce(octet_length(array_send(d.header_values)), 0)"                                    \
@@ -17,7 +18,7 @@
  * that row then carries no payloads. */
 #define RP_ARCHIVE_LOOKED_UP_SIZE                                                                  \
     "(SELECT " RP_ARCHIVE_SIZE " FROM dead_letter AS d WHERE d.dead_at = w.dead_at AND d.id = "    \
-                               "w.id)"
+    "w.id)"
 
 /* Dead letters as JSON, written and read by the database. All columns are in it, exactly. */
 

@@ -235,6 +235,8 @@ def test_planning_sorts_no_payloads(new_pipeline):
         before = wrote()
         code, text = replays.replay("wide", *arguments)
         assert code == 0 and wrote() - before < 2e6, text
+    replays.query("update dead_letter set task_key = convert_to(repeat('k', 100000), 'UTF8') where task_id = 'wide-9999'")
+    assert "the largest 101140 bytes" in replays.replay("wide", "--dry-run")[1]
 
 
 def wait_for_sent(replays, job, count):
