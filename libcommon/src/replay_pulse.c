@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "log.h"
 #include "units.h"
 
 #define BEAT_MS    1000
@@ -16,6 +17,7 @@ struct rp_replay_pulse {
     char job[RP_REPLAY_ID_SIZE];
     int64_t epoch;
     struct rp_db *db;
+    int64_t came_back, count_mono_ms; /* counted anew from then on */
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
@@ -30,22 +32,56 @@ static enum rp_replay_wish wish_of(const char *text)
                                         : RP_REPLAY_RUN;
 }
 
+static void disconnect(struct rp_replay_pulse *p)
+{
+    rp_db_close(p->db);
+    p->db = NULL;
+}
+
+static int connect_to(struct rp_replay_pulse *p, struct rp_error *err)
+{
+    return p->db != NULL ? 0 : rp_db_open(p->dsn, "reprise replay pulse", TIMEOUT_MS, &p->db, err);
+}
+
+/* What came back died after the job was planned, clocks aside. Millions take PostgreSQL seconds, in
+ * which the job's row must not be locked, and an eleventh of its time at most. */
+static void count_back(struct rp_replay_pulse *p)
+{
+    const char *values[] = {p->job};
+    struct rp_error err;
+    PGresult *result;
+    int64_t begin_mono_ms = rp_mono_ms();
+    if (begin_mono_ms < p->count_mono_ms || connect_to(p, &err) != 0)
+        return; /* the next beat says why */
+    if (rp_db_query(p->db,
+                    "SELECT count(*) FROM dead_letter AS d WHERE d.replay_job = $1 AND d.dead_at >"
+                    " (SELECT created_at - interval '1 hour' FROM replay_job WHERE job = $1)",
+                    1, values, &result, &err) == 0) {
+        p->came_back = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+        PQclear(result);
+    } else {
+        rp_log(RP_LOG_WARN, "replay-came-back-unknown", rp_f_str("job", p->job),
+               rp_f_str("error", err.text));
+        disconnect(p);
+    }
+    int64_t end_mono_ms = rp_mono_ms();
+    p->count_mono_ms = end_mono_ms + 10 * (end_mono_ms - begin_mono_ms);
+}
+
 static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out, struct rp_error *err)
 {
     char epoch[RP_UNIT_TEXT];
     const char *values[] = {p->job, rp_format_int(p->epoch, epoch)};
     PGresult *result;
-    if (p->db == NULL && rp_db_open(p->dsn, "reprise replay pulse", TIMEOUT_MS, &p->db, err) != 0)
+    if (connect_to(p, err) != 0)
         return -1;
-    /* A runner that has just let go of the job has no pulse to show any more. What came back died
-     * after the job was planned, clocks aside. */
+    /* A runner that has just let go of the job has no pulse to show any more. */
     if (rp_db_query(
             p->db,
             "UPDATE replay_job AS j SET heartbeat_at = CASE WHEN heartbeat_at > to_timestamp(0)"
             "  THEN clock_timestamp() ELSE heartbeat_at END"
             " WHERE job = $1 AND epoch = $2 AND finished_at IS NULL"
-            " RETURNING wish, coalesce(rate, 0), (SELECT count(*) FROM dead_letter AS d"
-            "   WHERE d.replay_job = j.job AND d.dead_at > j.created_at - interval '1 hour'),"
+            " RETURNING wish, coalesce(rate, 0),"
             "  coalesce((extract(epoch FROM now() - canary_at) * 1000)::bigint, -1)",
             2, values, &result, err) != 0)
         return rp_db_needs_mending(p->db, err);
@@ -54,8 +90,8 @@ static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out, struct rp
     if (!out->lost) {
         out->wish = wish_of(PQgetvalue(result, 0, 0));
         out->rate = strtod(PQgetvalue(result, 0, 1), NULL);
-        out->came_back = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
-        out->canary_age_ms = strtoll(PQgetvalue(result, 0, 3), NULL, 10);
+        out->came_back = p->came_back;
+        out->canary_age_ms = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
     }
     PQclear(result);
     return 0;
@@ -87,11 +123,10 @@ static void *run(void *opaque)
     struct rp_error err;
     bool got;
     do {
+        count_back(p);
         got = beat(p, &fresh, &err) == 0;
-        if (!got) {
-            rp_db_close(p->db);
-            p->db = NULL;
-        }
+        if (!got)
+            disconnect(p);
     } while (wait_for_next(p, got ? &fresh : NULL, &err));
     return NULL;
 }
