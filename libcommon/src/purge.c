@@ -79,16 +79,17 @@ static int list(struct run *r, struct rp_error *err)
     rp_query_add(&q,
                  "WITH added AS (INSERT INTO pg_temp.going SELECT"
                  " row_number() OVER (ORDER BY w.dead_at, w.id) - 1, w.dead_at, w.id, w.status_at,"
-                 " ");
-    rp_query_add(&q, r->p->export_path == NULL ? "0" : RP_ARCHIVE_LOOKED_UP_SIZE);
-    rp_query_add(&q, " FROM (SELECT d.dead_at, d.id, d.status_at FROM archive AS d WHERE ");
+                 " w.size FROM (SELECT d.dead_at, d.id, d.status_at, ");
+    rp_query_add(&q, r->p->export_path == NULL ? "0" : RP_ARCHIVE_SIZE);
+    rp_query_add(&q, " AS size FROM archive AS d WHERE ");
     add_condition(&q, r->p->where);
     rp_query_add(&q, " AND d.status <> 'replaying'");
     if (r->p->limit > 0) {
         rp_query_add(&q, " ORDER BY d.dead_at, d.id LIMIT ");
         rp_query_param_int(&q, r->p->limit);
     }
-    rp_query_add(&q, ") AS w RETURNING 1) SELECT count(*) FROM added");
+    /* PostgreSQL would sort the whole rows, payloads too. */
+    rp_query_add(&q, " OFFSET 0) AS w RETURNING 1) SELECT count(*) FROM added");
     if (run_int(r, &q, &r->progress->matched, err) != 0)
         return -1;
     return rp_db_script(r->db, "ANALYZE pg_temp.going", err);

@@ -41,7 +41,7 @@ static int add_meant(struct rp_query *q, const struct rp_replay_request *r, cons
      */
     rp_query_add(q, rp_filter_names(r->filter, "status") ? " AND d.status <> 'replaying'"
                                                          : " AND d.status = 'dead'");
-    rp_query_add(q, " AND d.replays + CASE WHEN d.replay_of IS NULL THEN 0 ELSE"
+    rp_query_add(q, " AND d.replays::bigint + CASE WHEN d.replay_of IS NULL THEN 0 ELSE"
                     " dead_letter_generation(d.replay_of_at, d.replay_of, (");
     rp_query_param_int(q, r->options->max_replays);
     rp_query_add(q, ")::integer) END ");
@@ -68,9 +68,8 @@ static const char *order_sql(enum rp_replay_order order)
     return "w.dead_at, w.id";
 }
 
-/* PostgreSQL would sort the whole rows, payloads too. By time it may find the first few in order,
- * and need not look at the others: of those the sizes are looked up. Of all of them that takes a
- * tenth longer than to have the sizes before they are sorted. */
+/* PostgreSQL would sort the whole rows, payloads too. The first few by time it may find in order,
+ * and then it need not look at the others: of those the sizes are looked up. */
 static int add_picked(struct rp_query *q, const struct rp_replay_request *r, const char *columns,
                       struct rp_error *err)
 {
@@ -87,8 +86,14 @@ static int add_picked(struct rp_query *q, const struct rp_replay_request *r, con
     rp_query_add(q, columns);
     if (add_meant(q, r, "< ", err) != 0)
         return -1;
-    rp_query_add(q, first_few ? ") AS w ORDER BY 1" : " OFFSET 0) AS w ORDER BY 1");
-    if (r->options->limit > 0) {
+    if (first_few) {
+        bool newest = r->options->order == RP_REPLAY_NEWEST;
+        rp_query_add(q, newest ? " ORDER BY d.dead_at DESC, d.id DESC LIMIT "
+                               : " ORDER BY d.dead_at, d.id LIMIT ");
+        rp_query_param_int(q, r->options->limit);
+    }
+    rp_query_add(q, " OFFSET 0) AS w ORDER BY 1");
+    if (r->options->limit > 0 && !first_few) {
         rp_query_add(q, " LIMIT ");
         rp_query_param_int(q, r->options->limit);
     }
