@@ -207,7 +207,10 @@ static int get_ready(struct runner *r, struct rp_error *err)
     if (rp_replay_job_renew(r->db, &r->job, err) != 0)
         return -1;
     RP_CRASH_POINT(replay_cursor_read);
-    if (next < 0 && (r->job.unsettled || r->next > r->job.marked)) {
+    /* Brokers forget. What we have seen committed ourselves went out. */
+    if (next < 0 && r->next > r->job.marked) {
+        next = r->next;
+    } else if (next < 0 && r->job.unsettled) {
         r->offset_gone = true;
         rp_log(RP_LOG_WARN, "replay-offset-gone", rp_f_str("job", r->job.id),
                rp_f_int("marked", r->job.marked));
