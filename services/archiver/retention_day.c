@@ -149,6 +149,8 @@ static int drop_exported(struct day *d, const char *expected, bool *held, struct
         tell(d, rows);
         return 0;
     }
+    if (rows == NO_SUCH_DAY)
+        return 0; /* somebody has dropped it meanwhile, and this is what is left of it */
     forget_export(d);
     if (rows == OTHER_ROWS)
         return rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE, "the day %s changed while it was exported",
