@@ -144,15 +144,19 @@ CREATE INDEX replay_item_task ON replay_item (job, task_id);
 -- How many replays led to the dead letter that came back from one of (at, origin): 1, or more where
 -- that one had come back itself. Counts to `most`.
 CREATE FUNCTION dead_letter_generation(at timestamptz, origin bigint, most integer)
-RETURNS integer LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE up AS (
-        SELECT at AS dead_at, origin AS id, 1 AS depth
-        UNION ALL
-        SELECT d.replay_of_at, d.replay_of, up.depth + 1
-          FROM up JOIN dead_letter AS d ON d.dead_at = up.dead_at AND d.id = up.id
-         WHERE d.replay_of IS NOT NULL AND up.depth < most
-    )
-    SELECT max(depth) FROM up
+RETURNS integer LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    depth integer := 1;
+BEGIN
+    WHILE depth < most LOOP
+        -- Planned each time, for one day: a plan for any would open each day's table at each look.
+        EXECUTE 'SELECT replay_of_at, replay_of FROM dead_letter WHERE dead_at = $1 AND id = $2'
+           INTO at, origin USING at, origin;
+        EXIT WHEN origin IS NULL;
+        depth := depth + 1;
+    END LOOP;
+    RETURN depth;
+END
 $$;
 
 -- Locks, each for the rest of the transaction, and each taken by a statement of its own, so that the
@@ -249,28 +253,25 @@ CREATE TRIGGER dead_letter_state_changed AFTER UPDATE ON dead_letter_state
     REFERENCING OLD TABLE AS gone NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION dead_letter_state_changed();
 
--- Adds up what was appended since the last time; how many rows there are fewer. It takes rows away
--- that it sees and puts their sum in their place, so that it is safe beside everything.
-CREATE FUNCTION dead_letter_fold() RETURNS bigint LANGUAGE plpgsql AS $$
+-- Adds up what was appended since the last time, of so many hours at most; how many these were. It
+-- takes rows away that it sees and puts their sum in their place, so that it is safe beside
+-- everything.
+CREATE FUNCTION dead_letter_fold(most integer DEFAULT NULL) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
-    fewer bigint;
+    hours timestamptz[];
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtext('reprise: fold')) THEN
         RETURN 0;
     END IF;
+    hours := ARRAY(SELECT DISTINCT c.hour FROM dead_letter_count AS c WHERE NOT folded LIMIT most);
     WITH gone AS (
-        DELETE FROM dead_letter_count
-         WHERE hour = ANY (ARRAY(SELECT DISTINCT c.hour FROM dead_letter_count AS c WHERE NOT folded))
-        RETURNING *
-    ), sums AS (
-        INSERT INTO dead_letter_count
-        SELECT hour, task_type, reason, category, fingerprint, status, sum(n), sum(came_back),
-               min(first_at), max(last_at), true
-          FROM gone GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(n) <> 0 OR sum(came_back) <> 0
-        RETURNING 1
+        DELETE FROM dead_letter_count WHERE hour = ANY (hours) RETURNING *
     )
-    SELECT (SELECT count(*) FROM gone) - (SELECT count(*) FROM sums) INTO fewer;
-    RETURN fewer;
+    INSERT INTO dead_letter_count
+    SELECT hour, task_type, reason, category, fingerprint, status, sum(n), sum(came_back),
+           min(first_at), max(last_at), true
+      FROM gone GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(n) <> 0 OR sum(came_back) <> 0;
+    RETURN cardinality(hours);
 END
 $$;
 
@@ -319,7 +320,7 @@ BEGIN
     INSERT INTO dead_letter_count
     SELECT dead_letter_hour(dead_at), task_type, reason, category, fingerprint, status, count(*),
            count(came_back_at), min(dead_at), max(dead_at), true
-      FROM archive WHERE dead_at >= low AND dead_at < high GROUP BY 1, 2, 3, 4, 5, 6;
+      FROM archive_between(low, high) GROUP BY 1, 2, 3, 4, 5, 6;
 END
 $$;
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "clock.h"
 #include "crash_point.h"
@@ -12,6 +13,24 @@
 /* How old the gauges may be. */
 #define GAUGES_MS INT64_C(15000)
 #define AGAIN_MS  INT64_C(60000)
+#define FOLD_MS   INT64_C(10000)
+/* At a time; an archive of 30 days has 720. */
+#define FOLD_HOURS "100"
+
+/* In one statement they might take longer than it may, and would then be as many the next time. */
+static int fold(struct rp_db *db, struct rp_error *err)
+{
+    int64_t end_mono_ms = rp_mono_ms() + FOLD_MS;
+    bool more = true;
+    while (more && rp_mono_ms() < end_mono_ms) {
+        PGresult *result;
+        if (rp_db_query(db, "SELECT dead_letter_fold(" FOLD_HOURS ")", 0, NULL, &result, err) != 0)
+            return -1;
+        more = strcmp(PQgetvalue(result, 0, 0), FOLD_HOURS) == 0;
+        PQclear(result);
+    }
+    return 0;
+}
 
 /* Whoever comes first in an interval writes it down; the others find it done. */
 static int take(struct statistics *s, struct rp_db *db, struct rp_error *err)
@@ -30,7 +49,7 @@ static int take(struct statistics *s, struct rp_db *db, struct rp_error *err)
     RP_CRASH_POINT(statistics_taken);
     if (taken)
         rp_log(RP_LOG_DEBUG, "statistics-taken");
-    return rp_db_query(db, "SELECT dead_letter_fold()", 0, NULL, NULL, err);
+    return fold(db, err);
 }
 
 /* Rows that share a series (beyond a family's bound all are "other") are added up in it. */

@@ -408,12 +408,13 @@ static int say_straight(struct store *s, const struct store_claim *claims, size_
 }
 
 /* The dead letter that was replayed, for one that a replay led to. It is looked for once for all
- * that have the same task, of which the job may have as many. */
+ * that have the same task, of which the job may have as many. n + 0: by the task, not from the job's
+ * last item on, whatever the statistics say. */
 #define ORIGIN                                                                                     \
     ", origin AS MATERIALIZED (SELECT t.*, i.* FROM (SELECT DISTINCT replay_job AS job, task_id"   \
     " AS task FROM pg_temp.incoming WHERE replay_job IS NOT NULL) AS t, LATERAL (SELECT dead_at"   \
     " AS replay_of_at, id AS replay_of FROM replay_item WHERE replay_item.job = t.job"             \
-    " AND task_id = t.task AND refused IS NULL ORDER BY n DESC LIMIT 1) AS i)"
+    " AND task_id = t.task AND refused IS NULL ORDER BY n + 0 DESC LIMIT 1) AS i)"
 #define JOIN_ORIGIN                                                                                \
     " LEFT JOIN origin ON origin.job = replay_job AND origin.task = incoming.task_id"
 

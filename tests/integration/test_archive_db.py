@@ -56,6 +56,30 @@ def test_a_database_with_dead_letters_is_brought_up_to_date(new_db):
     assert "nothing to do" in new_db.migrate()
 
 
+def test_what_came_back_again_and_again_knows_how_often(db):
+    db.add_letters(5, f"{DAY} 10:00Z", days=3)
+    db.query("update dead_letter as d set replay_of_at = o.dead_at, replay_of = o.id from dead_letter as o where o.id = d.id - 1")
+    generations = "select dead_letter_generation(replay_of_at, replay_of, %s) from archive where replay_of is not null order by id"
+    assert db.query(generations, 9) == [(1,), (2,), (3,), (4,)]
+    assert db.query(generations, 2) == [(1,), (2,), (2,), (2,)]
+    db.query("update dead_letter set replay_of_at = dead_at, replay_of = id")
+    assert db.query(generations, 7) == 5 * [(7,)]
+    db.query("update dead_letter set replay_of_at = now(), replay_of = -1")
+    assert db.query(generations, 7) == 5 * [(1,)]
+
+
+def test_counts_are_added_up_some_hours_at_a_time(db):
+    for _ in range(2):
+        db.add_letters(5000, f"{DAY} 00:00Z", first_offset=db.query("select count(*)::int from dead_letter")[0][0])
+    assert db.query("select dead_letter_fold(10)") == [(10,)]
+    db.assert_counted()
+    assert db.query("select dead_letter_fold(10)") == [(10,)]
+    assert db.query("select dead_letter_fold(10)") == [(4,)]
+    assert db.query("select dead_letter_fold(10)") == [(0,)]
+    db.assert_counted()
+    assert db.query("select count(*) from dead_letter_count where not folded") == [(0,)]
+
+
 def test_purge_and_export(postgres):
     run_unit_tests("purge_test", postgres)
 
