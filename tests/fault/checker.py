@@ -11,9 +11,10 @@ import datetime
 
 Fault = collections.namedtuple("Fault", "rule task_id text")
 
-# A record of a target topic, or of a tier. `received_ms`: when a read_committed reader first had it, or None.
+# A record of a target topic, or of a tier. `received_ms`: when a read_committed reader first had it, or None. `sent_ms`:
+# its time, as the broker has it.
 Delivery = collections.namedtuple(
-    "Delivery", "topic partition offset key value headers received_ms"
+    "Delivery", "topic partition offset key value headers received_ms sent_ms", defaults=(None,)
 )
 # A record of failed-tasks: its FailedTask as a dict, or None where the bytes are no such thing.
 Event = collections.namedtuple("Event", "partition offset key value task")
@@ -22,13 +23,17 @@ Letter = collections.namedtuple("Letter", "partition offset key letter")
 # A dead letter that a replay job took: its place in dead-letter, and whether the job says that it sent it, or refused to.
 Item = collections.namedtuple("Item", "task_id place sent refused", defaults=(False,))
 # A replay job at the end, as the database has it. `to`: target (the task again) or router (its event). `cancelled`:
-# somebody asked for that.
-Replay = collections.namedtuple("Replay", "job to state items cancelled", defaults=(False,))
+# somebody asked for that. `told`: how many it says it has in all, marked and refused, and what is in the audit.
+Replay = collections.namedtuple("Replay", "job to state items cancelled told", defaults=(False, None))
 
 NAMES = ("reprise-task-id", "reprise-attempt", "reprise-due", "reprise-first-failed-at")
 PARKED_NAMES = (*NAMES, "reprise-target", "reprise-policy")
 COUNTED = ("task_type", "reason", "category", "fingerprint", "status")
 ENDED_JOBS = ("done", "cancelled", "stopped")
+# Nothing waits so long behind its time, be some servers away: the longest fault and a transaction's time-out. Nor so
+# long once nothing is away any more.
+STALL_MS, CALM_STALL_MS = 120_000, 60_000
+MOST = 8  # times that one outcome comes at least once: deaths and lost answers that one record can meet
 LEFT_OUT = {"payload", "headers", "error"}  # of a task that does not fit dead-letter
 TASK_COLUMNS = {
     "task_id": "task_id", "task_type": "task_type", "target": "target", "key": "task_key",
@@ -54,6 +59,7 @@ class Plan:
     category: str | None = None
     rescue: str | None = None  # the policy's fallback topic, and
     rescued_at: int | None = None  # the attempt that is its; in a replay it may be any
+    max_delay_ms: int | None = None  # None: any
     deadline_ms: int | None = None  # from the first failure on, within which a re-invocation is due
 
 
@@ -81,6 +87,10 @@ class History:
     counts: dict = dataclasses.field(default_factory=dict)
     # Partitions of dead-letter whose offset in the archive ever went back.
     went_back: list = dataclasses.field(default_factory=list)
+    # From when on nothing was away any more.
+    calm_ms: float = float("inf")
+    # Fingerprints of dead letters of which the archive has no group.
+    groupless: list = dataclasses.field(default_factory=list)
     # Whether what is sent may be sent twice (guarantee: at-least-once).
     may_double: bool = False
 
@@ -117,8 +127,9 @@ def judge(history):
     """All faults of the history, worst rules first."""
     judge = Judge(history)
     for rule in (
-        judge.outcomes, judge.attempts, judge.contents, judge.times, judge.ends, judge.letters,
+        judge.outcomes, judge.attempts, judge.contents, judge.times, judge.late, judge.ends, judge.letters,
         judge.archive, judge.readers, judge.replays, judge.states, judge.counts, judge.tiers, judge.parked,
+        judge.homes,
     ):  # fmt: skip
         rule()
     return judge.faults
@@ -189,7 +200,7 @@ class Judge:
         """Where a deadline passes meanwhile, what is decided once more is decided otherwise."""
         plan = self.history.plans.get(task_id)
         hurried = plan is not None and plan.reason == "DEADLINE_EXCEEDED"
-        return self.history.may_double and (hurried or 0 in (sent, buried))
+        return self.history.may_double and max(sent, buried) <= MOST and (hurried or 0 in (sent, buried))
 
     def attempts(self):
         """Attempts count up by one from 1, both as they are asked for and as they fail."""
@@ -202,6 +213,10 @@ class Judge:
             if replay is not None:
                 first = self.replayed.get((task_id, replay), 0)
                 first += (task_id, replay, first) in self.asked
+                plan = self.history.plans.get(task_id)
+                tries = 1 if plan is None or plan.rescue is None else 2
+                if plan is not None and plan.reason == "EXHAUSTED" and len(attempts) > tries:
+                    self.say("attempt", task_id, f"failed {len(attempts)} times in replay {replay}")
             if attempts != set(range(first, max(attempts) + 1)):
                 self.say("attempt", task_id, f"attempts that failed: {sorted(attempts)}")
 
@@ -226,6 +241,18 @@ class Judge:
             ):  # fmt: skip
                 if is_there != was:
                     self.say("altered", plan.task_id, f"{what}: {is_there!r} for {was!r}")
+
+    def homes(self):
+        """What has the same key is in the same partition of a topic."""
+        homes = collections.defaultdict(set)
+        for d in self.history.deliveries + self.history.parked:
+            homes[d.topic, d.key].add(d.partition)
+        for l in self.history.letters:
+            if l.letter["task"] is not None:
+                homes["dead-letter", l.key].add(l.partition)
+        for (topic, key), partitions in homes.items():
+            if key and len(partitions) > 1:
+                self.say("altered", None, f"{key!r} is in {len(partitions)} partitions of {topic}")
 
     def ahead_at(self, ms):
         return max((a for begin, end, a in self.history.ahead if begin <= ms <= end), default=0)
@@ -255,6 +282,27 @@ class Judge:
                     self.say("altered", key[0], f"first-failed-at: {first}")
                 if first is not None and plan.deadline_ms is not None and due - first > plan.deadline_ms:
                     self.say("deadline", key[0], f"attempt {key[2]} due {due - first} ms after the first failure")
+
+    def late(self):
+        """Nothing is due behind the longest delay that its policy draws, and nothing comes long after it is due."""
+        parked = collections.defaultdict(list)
+        for d in self.history.parked:
+            parked[self.key_of(d.headers, (number_of(d.headers, "reprise-attempt") or 0) - 1)].append(d)
+        for key, events in self.said.items():
+            plan = self.history.plans.get(key[0])
+            if plan is None or plan.max_delay_ms is None or key[1] is not None:
+                continue
+            last = max(event.task["failed_at"] for event in events) + plan.max_delay_ms
+            limit = min(last + STALL_MS, max(last, self.history.calm_ms) + CALM_STALL_MS)
+            for d in self.sent.get(key, ()):
+                if d.sent_ms is not None and d.sent_ms > limit:
+                    self.say("late", key[0], f"attempt {key[2]}: {d.sent_ms - last} ms after its longest delay")
+            if waits := parked.get(key):
+                # A clock that is behind counts from when the event was appended, which is before this.
+                latest = max(last, min(d.sent_ms for d in waits) + plan.max_delay_ms)
+                for due in [number_of(d.headers, "reprise-due") for d in waits]:
+                    if due is not None and due > latest + self.ahead_at(latest):
+                        self.say("late", key[0], f"attempt {key[2]} due {due - last} ms after its longest delay")
 
     def ends(self):
         """Every task ends as planned, once, and once more in each replay that sent it."""
@@ -385,6 +433,15 @@ class Judge:
                 self.say("archive", task_id, "the archive's offset is behind its rows")
         for (partition, offset), extra in rows.items():
             self.say("archive", extra[0]["task_id"], f"no dead letter at {partition}@{offset}")
+        prints = collections.defaultdict(set)
+        for row in self.history.rows:
+            if row["task_id"] is not None:
+                prints[row["task_type"], row["error_class"], row["error_message"]].add(row["fingerprint"])
+        for of, found in prints.items():
+            if len(found) > 1:
+                self.say("archive", None, f"{of} has fingerprints {found}")
+        for fingerprint in self.history.groupless:
+            self.say("archive", None, f"no group {fingerprint}")
         for partition in self.history.went_back:
             self.say("archive", None, f"the offset of {partition} went back")
 
@@ -394,6 +451,10 @@ class Judge:
         for job in self.history.replays:
             if job.state not in ENDED_JOBS or (job.state != "done" and not job.cancelled):
                 self.say("replay", None, f"{job.job} is {job.state}")
+            n, refused = len(job.items), sum(item.refused for item in job.items)
+            is_so = (n, n, refused, ["replay", "replay-done"])
+            if job.state == "done" and job.told is not None and job.told != is_so:
+                self.say("replay", None, f"{job.job} says {job.told} for {is_so}")
             for item in job.items:
                 if item.place not in self.places:
                     self.say("replay", item.task_id, f"{job.job}: no dead letter at {item.place}")
@@ -495,6 +556,10 @@ def ms_of(time):
 def differences(row, letter):
     """What a row has otherwise than the dead letter."""
     body = letter.letter
+    if row["altered"] is not None or row["record"] is not None:
+        yield "altered", f"{row['altered']!r}"
+    if ms_of(row["archived_at"]) - body["decided_at"] > STALL_MS:
+        yield "archived_at", f"{row['archived_at']} for {body['decided_at']}"
     for name in ("reason", "detail", "category", "policy", "attempts"):
         if row[name] != body[name]:
             yield name, f"{row[name]!r} for {body[name]!r}"

@@ -17,10 +17,15 @@ ABANDONED = 3  # a drain, where the brokers or the database were away meanwhile
 END_S = 60  # a commit takes twenty seconds at most, and once more what one call may take
 
 
+def some_time(rng, *weights):
+    """Before anybody notices; until a member is given up; until its transaction is, too."""
+    return rng.choices([rng.uniform(0, 2), rng.uniform(5, 9), rng.uniform(32, 36)], weights)[0]
+
+
 def kill_service(h, rng):
     service = h.choose(rng)
     service.kill()
-    yield rng.uniform(0, 2)
+    yield some_time(rng, 5, 3, 1)
     service.start()
 
 
@@ -39,7 +44,7 @@ def freeze_service(h, rng):
     """The zombie: when it wakes up its partitions belong to somebody else."""
     service = h.choose(rng)
     service.process.send_signal(signal.SIGSTOP)
-    yield rng.choice([rng.uniform(0.2, 3), rng.uniform(5, 9), rng.uniform(14, 19)])
+    yield rng.choice([rng.uniform(0.2, 3), rng.uniform(5, 9), rng.uniform(14, 19), rng.uniform(32, 36)])
     service.process.send_signal(signal.SIGCONT)
 
 
@@ -82,7 +87,7 @@ def cut_network(h, rng):
     service = h.choose(rng, "router", "delayer", "archiver")
     rule = Rule(rng.choice([None, 1, 2, 3]), service.process.pid, cut=True)
     h.relay.add(rule)
-    yield rng.choice([rng.uniform(0.2, 3), rng.uniform(5, 9)])
+    yield some_time(rng, 4, 4, 1)
     h.met["cut_network"] += rule.met
     h.relay.remove(rule, close=rng.random() < 0.5)
 
@@ -174,8 +179,12 @@ def remove_worker(h, rng):
 
 
 def restart_service(h, rng):
+    """Once more in the midst of its start, or not."""
     service = h.choose(rng)
     yield from restart(h, service)
+    if rng.random() < 0.5:
+        yield rng.uniform(0.2, 1.5)
+        yield from restart(h, service)
 
 
 def stop(h, service):
@@ -269,12 +278,17 @@ def change_tiers(h, rng):
         h.pipeline.cli("topics", "apply")
         h.load.watch_tiers()
 
+    dead = rng.random() < 0.5
     h.tiers = 1 - h.tiers
     h.reconfigure()
     yield h.background(apply)
     for service in h.running():
         if service.name != "archiver":
-            yield from restart(h, service)
+            if dead:
+                service.kill()
+                service.start()
+            else:
+                yield from restart(h, service)
             yield h.unless(lambda: service.get("/readyz")[0] == 200, 20)
 
 

@@ -36,7 +36,7 @@ class Harness:
         self.seed, self.rate, self.guarantee = seed, rate, guarantee
         self.relay, self.kafka, self.postgres = relay, kafka, postgres
         self.tiers, self.counts, self.complaints = 0, collections.Counter(), []
-        self.met = collections.Counter()  # of those that lie in wait, how often for something
+        self.tried, self.met = collections.Counter(), collections.Counter()  # of those that lie in wait, and for something
         self.active, self.victims, self.drawn, self.history = [], [], [], None
         self.pool = concurrent.futures.ThreadPoolExecutor(4)
         config = {
@@ -220,7 +220,7 @@ class Harness:
     def draw_one(self, rng, taken):
         """None: only what excludes it is left."""
         able = {
-            fault: weight
+            fault: weight / (1 + 2 * self.counts[fault.__name__])  # many kinds in few cycles
             for fault, (weight, kind) in FAULTS.items()
             if kind not in taken
             and fault not in self.unable
@@ -237,6 +237,7 @@ class Harness:
         print(f"cycle {number}: {names}", end="", flush=True)
         for fault in faults:
             self.counts[fault.__name__] += 1
+        self.tried.update(fault.__name__ for fault in faults if fault.__name__ in LURKING)
         self.active = [Course(fault(self, self.rng_of(number, i))) for i, fault in enumerate(faults)]
         while self.active:
             self.step()
@@ -279,6 +280,7 @@ class Harness:
 
     def check(self):
         """Lets all tasks end and judges; the faults, with what the services did wrong."""
+        self.load.calm_ms = self.now_ms()
         replays = self.finish_replays()
         self.load.await_replayed(replays)
         self.load.finish(DRAIN_S)
@@ -287,12 +289,8 @@ class Harness:
         for service in [s for s in self.pipeline.services if not s.running()]:
             self.complain(f"{service.label} ended: {service.process.returncode}")
         faults = judge(history)
-        for name in filter(self.counts.get, LURKING):
-            print(f"{name}: {self.met[name]} of {self.counts[name]} met something")
-            if self.met[name] == 0 and self.counts[name] >= IN_VAIN:
-                self.complain(f"{name} never met anything")
-        for name in sorted(name for name in self.met if name not in LURKING):
-            print(f"{name}: {self.met[name]} met a job that was under way")
+        for name, times in sorted(self.tried.items()):
+            print(f"{name}: {self.met[name]} of {times} met something")
         if len(history.parked) < len(history.deliveries) // 10:
             self.complain(f"of {len(history.deliveries)} re-invocations only {len(history.parked)} were seen in a tier")
         if history.may_double:
@@ -309,6 +307,11 @@ class Harness:
             flush=True,
         )
         return history, faults
+
+
+def in_vain(tried, met):
+    """Those that lay in wait again and again, and never met anything."""
+    return [f"{name} never met anything" for name, times in tried.items() if times >= IN_VAIN and met[name] == 0]
 
 
 def any_sent(replays):

@@ -3,9 +3,14 @@
 
 import datetime
 
-from checker import COUNTED, Delivery, Event, History, Item, Letter, Plan, Replay, replay_of
+from checker import COUNTED, Delivery, Event, History, Item, Letter, Plan, Replay, judge, replay_of
 
 OWN = [("traceparent", b"00-1-2-01"), ("twice", b"a"), ("twice", None)]
+
+
+def rules(history):
+    """Those that it breaks."""
+    return {fault.rule for fault in judge(history)}
 
 
 def event(task_id, attempt, failed_at, offset, headers=OWN):
@@ -26,7 +31,7 @@ def delivery(task_id, attempt, due, offset, **changed):
         ("reprise-task-id", task_id.encode()), ("reprise-attempt", str(attempt).encode()),
         ("reprise-due", str(due).encode()), ("reprise-first-failed-at", b"1000"),
     ]  # fmt: skip
-    made = Delivery("handler", 0, offset, b"k", b"\0\xff", headers, due + 3)
+    made = Delivery("handler", 0, offset, b"k", b"\0\xff", headers, due + 3, due + 1)
     return made._replace(**changed)
 
 
@@ -38,7 +43,7 @@ def parked(of, due, offset):
         ("reprise-task-id", task["task_id"].encode()), ("reprise-attempt", attempt), ("reprise-due", str(due).encode()),
         ("reprise-target", b"handler"), ("reprise-policy", b"p"), ("reprise-first-failed-at", b"1000"),
     ]  # fmt: skip
-    return Delivery("retry-1s", 0, offset, b"k", of.value, headers, due - 900)
+    return Delivery("retry-1s", 0, offset, b"k", of.value, headers, due - 900, due - 990)
 
 
 def letter(of, offset, reason="EXHAUSTED", attempts=2):
@@ -74,6 +79,7 @@ def row(l):
         "cause_classes": [cause["class"] for cause in error.get("causes", [])],
         "cause_messages": [cause["message"] for cause in error.get("causes", [])],
         "id": l.offset + 100, "fingerprint": 7, "status": "dead", "job": None, "replays": 0,
+        "altered": None, "record": None, "archived_at": time_of(body["decided_at"] + 20),
         "came_back_at": None, "replay_of_at": None, "replay_of": None,
     }  # fmt: skip
 
@@ -101,7 +107,7 @@ def good():
     rows = [row(l) for l in letters]
     return History(
         plans={
-            "lives": Plan("lives", **plan, min_delay_ms=1000, succeeds_at=3),
+            "lives": Plan("lives", **plan, min_delay_ms=1000, max_delay_ms=1000, succeeds_at=3),
             "dies": Plan("dies", **plan, min_delay_ms=1000, reason="EXHAUSTED", attempts=2, policy="p", category="UNKNOWN"),
             b"noise": Plan(b"noise", None, None, None, [], reason="UNDECODABLE", attempts=0),
         },
@@ -139,7 +145,7 @@ def replayed():
     h.archived_to[0] = 4
     h.replays = [
         Replay("never", "target", "cancelled", [Item("dies", (0, 0), False)], True),
-        Replay("a", "router", "done", [Item("dies", (0, 0), True)]),
+        Replay("a", "router", "done", [Item("dies", (0, 0), True)], told=(1, 1, 0, ["replay", "replay-done"])),
         Replay("b", "target", "done", [Item("dies", (0, 2), True)]),
         Replay("c", "target", "stopped", [Item("dies", (0, 3), True)], True),
     ]

@@ -38,6 +38,9 @@ POLICIES = {
 }
 
 
+LONGEST = {"flaky": 4000, "brisk": 1500}  # ms, where it is not the least
+
+
 def policies(pipeline):
     """With those that name a topic."""
     rescue = {"max_attempts": 2, "backoff": {"fixed": "300ms"}, "jitter": "0%"}
@@ -91,6 +94,12 @@ select {", ".join(COUNT_KEY)}, sum(n)::bigint as n, sum(came_back)::bigint as ca
 """
 
 
+GROUPLESS = """
+select distinct fingerprint from dead_letter
+ where task_id is not null and not exists (select from error_group as g where g.fingerprint = dead_letter.fingerprint)
+"""
+
+
 def no_whole_second():
     """A late repeat of an event with a whole second may count as another failure."""
     return now_ms() | 1
@@ -115,6 +124,7 @@ class Load:
         self.later = []  # repeats that come later: (when, value, key)
         self.executed = set()  # what handlers dedupe on
         self.ahead, self.came = [], time.monotonic()
+        self.calm_ms = float("inf")
         self.revived = set()  # (task id, replay job) of what succeeded at last
 
     def watch_tiers(self):
@@ -148,6 +158,7 @@ class Load:
             None, reason, ATTEMPTS.get(reason, 1), TYPES.get(kind, kind),
             "INVALID" if kind == "persistent" else "UNKNOWN",
         )  # fmt: skip
+        plan.max_delay_ms = LONGEST.get(plan.policy, delay)
         if reason == "DEADLINE_EXCEEDED":
             plan.deadline_ms = DEADLINE_MS
         if reason in ("EXHAUSTED", "NON_RETRYABLE"):
@@ -281,13 +292,13 @@ class Load:
         deliveries = [
             Delivery(
                 m.topic(), m.partition(), m.offset(), m.key(), m.value(), m.headers() or [],
-                received.get((m.topic(), m.partition(), m.offset())),
+                received.get((m.topic(), m.partition(), m.offset())), m.timestamp()[1],
             )
             for reader in self.readers
             for m in read_all(kafka, reader.topic)
         ]  # fmt: skip
         parked = [
-            Delivery(r.topic, r.partition, r.offset, r.key, r.value, r.headers, r.received_ms)
+            Delivery(r.topic, r.partition, r.offset, r.key, r.value, r.headers, r.received_ms, r.timestamp_ms)
             for reader in self.tiers.values()
             for r in reader.records
         ]
@@ -310,10 +321,12 @@ class Load:
                 tuple(row[name] for name in COUNT_KEY): (row["n"], row["came_back"])
                 for row in connection.execute(COUNTS)
             }
+            groupless = [row["fingerprint"] for row in connection.execute(GROUPLESS)]
             back = [row["partition"] for row in connection.execute("select partition from went_back")]
         return History(
             self.plans, events, deliveries, letters, rows, archived, self.ahead, set(received),
             list(replays), unsettled=left, counts=counts, went_back=back, parked=parked,
+            groupless=groupless, calm_ms=self.calm_ms,
             may_double=pipeline.config.get("guarantee") == "at-least-once",
         )  # fmt: skip
 

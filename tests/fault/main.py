@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integratio
 
 from cluster import Cluster, Postgres
 from faults import FAULTS
-from harness import Harness, keep
+from harness import Harness, in_vain, keep
 from pipeline import BUILD
 from relay import Relay
 from servers import end_like_an_interrupt, free_port, running
@@ -40,8 +40,8 @@ def arguments():
 
 
 def part(servers, seed, cycles, rate, guarantee):
-    """Runs one pipeline and writes down its result; returns what was wrong with it, and what was done
-    to it. Where it breaks off, there is as much as was learnt until then."""
+    """Runs one pipeline and writes down its result; returns how much was wrong with it, and its harness. Where it breaks
+    off, there is as much as was learnt until then."""
     harness = Harness(seed, *servers, rate, guarantee)
     number, faults, broken_off = 0, [], None
     try:
@@ -62,7 +62,7 @@ def part(servers, seed, cycles, rate, guarantee):
         harness.pipeline.forget()
     result = {
         "seed": seed, "guarantee": guarantee, "cycles": number, "tasks": len(harness.load.plans), "wrong": len(wrong),
-        "faults": dict(harness.counts.most_common()), "met": dict(harness.met),
+        "faults": dict(harness.counts.most_common()), "tried": dict(harness.tried), "met": dict(harness.met),
     }  # fmt: skip
     if broken_off is not None:
         result["broken_off"] = repr(broken_off)
@@ -70,7 +70,7 @@ def part(servers, seed, cycles, rate, guarantee):
         print(json.dumps(result), file=f)
     if broken_off is not None:
         raise broken_off
-    return len(wrong), len(harness.load.plans), harness.counts
+    return len(wrong), harness
 
 
 def main():
@@ -79,17 +79,22 @@ def main():
     seed = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
     for fault in [f for f in FAULTS if options.only not in (None, f.__name__)]:
         del FAULTS[fault]
-    wrong, tasks, counts, done = 0, 0, collections.Counter(), 0
+    wrong, tasks, done = 0, 0, 0
+    counts, tried, met = (collections.Counter() for _ in range(3))
     relay = Relay([free_port() for _ in range(3)], lambda: [])
     began = time.monotonic()
     with running(Cluster, relay=relay) as kafka, running(Postgres) as postgres:
         while done < options.cycles:
             n = min(options.part, options.cycles - done)
             print(f"== seed {seed}, {n} cycles", flush=True)
-            more = part((relay, kafka, postgres), seed, n, options.rate, options.guarantee)
-            wrong, tasks, counts = wrong + more[0], tasks + more[1], counts + more[2]
+            more, harness = part((relay, kafka, postgres), seed, n, options.rate, options.guarantee)
+            wrong, tasks = wrong + more, tasks + len(harness.load.plans)
+            counts, tried, met = counts + harness.counts, tried + harness.tried, met + harness.met
             done, seed = done + n, seed + 1
     relay.stop()
+    for vain in in_vain(tried, met):
+        print(vain)
+        wrong += 1
     print(f"{done} cycles, {tasks} tasks, {time.monotonic() - began:.0f} s: {dict(counts)}")
     doubled = "doubled, " if options.guarantee == "exactly-once" else ""
     print(f"nothing lost, {doubled}early or altered" if wrong == 0 else f"{wrong} wrong")

@@ -16,7 +16,9 @@ from psycopg.rows import dict_row
 REASONS = "exhausted,non_retryable,no_target"
 ITEMS = """
 select j.job, j.state, j.wish, j.marked, coalesce(j.options->>'to', 'target') as "to", i.n, i.refused, i.task_id,
-       d.record_partition, d.record_offset
+       d.record_partition, d.record_offset, j.total, j.refused as n_refused,
+       (select array_agg(action order by id) from audit
+         where detail->>'job' = j.job and action in ('replay', 'replay-done')) as audit
   from replay_job as j left join replay_item as i using (job)
   left join dead_letter as d on d.dead_at = i.dead_at and d.id = i.id
  order by j.created_at, j.job, i.n
@@ -109,7 +111,8 @@ class Replays:
         replays = {}
         for row in self.query(ITEMS):
             job = row["job"]
-            new = Replay(job, row["to"], row["state"], [], row["wish"] == "cancel" and job in self.cancelled)
+            told = (row["total"], row["marked"], row["n_refused"], row["audit"])
+            new = Replay(job, row["to"], row["state"], [], row["wish"] == "cancel" and job in self.cancelled, told)
             replay = replays.setdefault(job, new)
             if row["n"] is not None:
                 place = (row["record_partition"], row["record_offset"])
@@ -133,6 +136,8 @@ def replay(h, rng):
     if (rate := rng.choice([None, 4, 20] if disturb is leave else [4, 10])) is not None:
         options += ["--rate", rate]
     name, process = h.replays.begin(*options)
+    if disturb is not leave:
+        h.tried[name_of(disturb)] += 1
     found = []
 
     def begun():
@@ -142,8 +147,13 @@ def replay(h, rng):
     yield h.unless(begun, 15)
     yield rng.uniform(0, 3)
     if found:
-        h.met[f"replay: {disturb.__name__}"] += h.replays.runner_of(found[0]) is not None
+        if disturb is not leave:
+            h.met[name_of(disturb)] += h.replays.runner_of(found[0]) is not None
         yield from disturb(h, rng, found[0], None if detached else process)
+
+
+def name_of(disturb):
+    return f"replay: {disturb.__name__}"
 
 
 def leave(h, rng, job, process):

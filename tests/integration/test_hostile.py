@@ -187,6 +187,8 @@ def check_dead_letter(pipeline, case, outcome, topic, at, sent, task):
         fits = len(task["payload"]) < PAYLOADS_MIB * hostile.MIB
         assert row["payload"] == (task["payload"] if fits else None)
         assert (row["task_id"], row["task_key"]) == (task["task_id"], task["key"])
+        for name in ("attempt", "target", "headers", "source", "task_type") if topic.endswith("failed-tasks") else ():
+            assert letter["task"][name] == task[name], name
 
 
 def names(cases):
