@@ -71,9 +71,15 @@ int rp_kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value
 /* librdkafka's other names for what has a default of ours. */
 static const char *alias_of(const char *name)
 {
-    return strcmp(name, "message.timeout.ms") == 0 ? "delivery.timeout.ms"
-           : strcmp(name, "linger.ms") == 0        ? "queue.buffering.max.ms"
-                                                   : name;
+    static const char *const others[][2] = {
+        {"message.timeout.ms", "delivery.timeout.ms"},
+        {"linger.ms", "queue.buffering.max.ms"},
+        {"fetch.message.max.bytes", "max.partition.fetch.bytes"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i][0]) == 0)
+            return others[i][1];
+    return name;
 }
 
 static bool is_stated(const struct rp_properties *list, const char *name)

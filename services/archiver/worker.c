@@ -343,7 +343,7 @@ static void on_assigned(void *opaque, const rd_kafka_topic_partition_list_t *lis
 static void on_revoked(void *opaque, const rd_kafka_topic_partition_list_t *list, bool lost)
 {
     struct worker *w = opaque;
-    (void)lost;
+    w->joined = w->joined && !lost;
     RP_CRASH_POINT(revoked_before);
     write_all(w);
     RP_CRASH_POINT(revoked_after);

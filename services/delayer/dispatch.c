@@ -82,6 +82,8 @@ static void fail_batch(struct dispatch *d, bool unknown, const struct rp_error *
     /* As another owner would: drops what is held, and begins with what is committed. A new producer
      * comes first, since that ends whatever is still under way. */
     rp_outbox_open(&d->outbox);
+    if (unknown)
+        d->outbox.backoff_ms = 0; /* it may be out after all, and nothing may come to show it */
     if (!is_exactly_once(d))
         commit_settled(d);
     lanes_let_go(d->lanes);

@@ -112,6 +112,7 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
         dispatch_finish(&d->dispatch);
         commit_states(d, false);
     }
+    d->joined = d->joined && !lost;
     lanes_remove(&d->lanes, parts);
     rp_outbox_revoked(d->outbox, parts);
     RP_CRASH_POINT(revoked_after);

@@ -63,6 +63,7 @@ static void begin_anew(struct router *r, const rd_kafka_topic_partition_list_t *
 {
     struct rp_error err;
     rp_outbox_open(&r->outbox);
+    r->outbox.backoff_ms = 0; /* it may be out after all, and nothing may come to show it */
     must(r, intake_add(&r->intake, parts, false, &err), &err);
 }
 
@@ -434,6 +435,7 @@ static void revoked(void *opaque, const rd_kafka_topic_partition_list_t *parts, 
     } else {
         (void)close_batch(r);
     }
+    r->joined = r->joined && !lost;
     intake_remove(&r->intake, parts);
     rp_outbox_revoked(&r->outbox, parts);
     r->leaving = NULL;
