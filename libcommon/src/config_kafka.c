@@ -33,6 +33,8 @@ static const struct rule {
      false,
      "what one broker alone has may be lost with it"},
     {"delivery.report.only.error", {"false"}, false, "each record's delivery is waited for"},
+    {"statistics.interval.ms", {"0"}, false, "nobody takes what would be queued for ever"},
+    {"log.queue", {"false"}, false, "nobody takes what would be queued for ever"},
     {"isolation.level", {"read_committed"}, true, "aborted records must not be read"},
     {"enable.idempotence", {"true"}, true, "transactions need it"},
 };

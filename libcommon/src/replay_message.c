@@ -269,17 +269,18 @@ static int carrier_headers(struct rp_replay_maker *m, struct rp_outgoing *out, s
 }
 
 /* The event names the replay in its own headers, too: so a dead letter that comes of it at once
- * does, and one that comes of it after a lap. */
+ * does, and one that comes of it after a lap. That the fallback handler failed once would bury it
+ * again, whatever today's policy says. */
 static int to_router(struct rp_replay_maker *m, struct rp_failed_task *task,
                      struct rp_outgoing *out, const char **refused, struct rp_error *err)
 {
-    struct rp_bytes name = rp_str(RP_HDR_REPLAY_ID);
+    struct rp_bytes name = rp_str(RP_HDR_REPLAY_ID), fallback = rp_str(RP_HDR_FALLBACK);
     struct rp_header *headers;
     size_t n = 0;
     if (set_headers(m, task, 1, &headers, err) != 0)
         return -1;
     for (size_t i = 0; i < task->n_headers; i++)
-        if (!rp_bytes_equal(headers[i].key, name))
+        if (!rp_bytes_equal(headers[i].key, name) && !rp_bytes_equal(headers[i].key, fallback))
             headers[n++] = headers[i];
     headers[n++] = (struct rp_header){name, rp_str(m->job)};
     task->n_headers = n;

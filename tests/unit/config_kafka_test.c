@@ -60,9 +60,11 @@ static void without_transactions_nothing_may_be_lost_either(void **state)
 {
     (void)state;
     assert_faults("guarantee: at-least-once\n"
-                  "kafka: {acks: 1}\n",
+                  "kafka: {acks: 1, statistics.interval.ms: 1000}\n",
                   "2: kafka.acks: contradicts reprise's promises: must be all, since what one "
-                  "broker alone has may be lost with it\n");
+                  "broker alone has may be lost with it\n"
+                  "2: kafka.statistics.interval.ms: contradicts reprise's promises: must be 0, "
+                  "since nobody takes what would be queued for ever\n");
 }
 
 static void a_producer_that_tells_of_errors_only_is_refused(void **state)

@@ -254,6 +254,28 @@ static void to_the_router_goes_the_event_with_the_replay_in_its_headers(void **s
     rp_codec_free(codec);
 }
 
+/* Else it would be buried at once, for a fallback handler that failed too. */
+static void the_router_is_not_told_of_a_last_try_before(void **state)
+{
+    static const struct rp_header last_try[] = {{{"trace", 5}, {"old", 3}},
+                                                {{"reprise-fallback", 16}, {"1", 1}}};
+    struct fixture *f = *state;
+    struct rp_codec *codec;
+    struct rp_arena arena = {0};
+    struct rp_failed_task task;
+    f->options.to_router = true;
+    f->row.letter.task.headers = last_try;
+    f->row.letter.task.n_headers = 2;
+    make_good(f);
+    assert_int_equal(rp_codec_new(NULL, &codec, &f->err), 0);
+    assert_int_equal(rp_codec_decode_task(codec, f->out.value, &arena, &task, &f->err), 0);
+    assert_int_equal(task.n_headers, 2);
+    assert_true(rp_bytes_equal(task.headers[0].key, rp_str("trace")));
+    assert_true(rp_bytes_equal(task.headers[1].key, rp_str("reprise-replay-id")));
+    rp_arena_clear(&arena);
+    rp_codec_free(codec);
+}
+
 static void bytes_that_no_task_was_read_from_go_to_the_router_alone(void **state)
 {
     struct fixture *f = *state;
@@ -395,6 +417,7 @@ int main(void)
         TEST(a_task_without_a_target_is_refused),
         TEST(headers_that_are_set_take_the_place_of_their_name),
         TEST(to_the_router_goes_the_event_with_the_replay_in_its_headers),
+        TEST(the_router_is_not_told_of_a_last_try_before),
         TEST(bytes_that_no_task_was_read_from_go_to_the_router_alone),
         TEST(a_dead_letter_that_cannot_be_read_is_refused),
         TEST(what_cannot_be_an_event_does_not_go_to_the_router),
