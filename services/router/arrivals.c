@@ -132,6 +132,10 @@ static int begin(struct arrivals *a, size_t place, int64_t committed, struct rp_
     if ((committed >= 0 && positions_set(a->positions, p->partition, committed, err) != 0) ||
         rp_kafka_begin(a->client, a->topic, p->partition, from, err) != 0)
         return -1;
+    if (committed < 0)
+        rp_log(RP_LOG_INFO, "no-offset", rp_f_str("topic", a->topic),
+               rp_f_int("partition", p->partition),
+               rp_f_str("effect", "it is routed from the log's beginning"));
     p->until = committed;
     if (from == committed)
         drop(a, place);

@@ -9,6 +9,7 @@ import time
 import uuid
 
 import contract
+import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, Producer, TopicPartition
 from pipeline import header, now_ms, wait_for
 
@@ -231,6 +232,24 @@ def test_a_log_that_ends_before_the_committed_offset_is_routed(new_pipeline):
     handler.poll(1)
     assert sorted(header(r, "reprise-task-id") for r in handler.records) == sorted(sent)
     assert len(re.findall(r"log-was-cut", router.log.read_text())) == 1
+
+
+@pytest.mark.parametrize("loop_guard", [100, 0])
+def test_events_that_the_topic_dropped_unrouted_are_told_of(new_pipeline, loop_guard):
+    pipeline = new_pipeline("gone", partitions=1, policies=POLICIES, router={"loop_guard": loop_guard})
+    topic, handler = f"{pipeline.prefix}failed-tasks", pipeline.reader(pipeline.create_target("handler"))
+    send_to_each(pipeline, [0], 5)
+    (router,) = pipeline.start("router")
+    handler.wait(5)
+    assert router.stop() == 0
+    assert "no-offset" in router.log.read_text()
+    send_to_each(pipeline, [0], 20)
+    for future in pipeline.kafka.admin.delete_records([TopicPartition(topic, 0, 15)]).values():
+        future.result()
+    router.start()
+    handler.wait(15)
+    (told,) = re.findall(r"error .* events-gone (.*)", router.log.read_text())
+    assert told == f"topic={topic} partition=0 from=5 to=15"
 
 
 def test_a_batch_that_cannot_be_unpacked_is_buried_from_the_committed_offset_on(new_pipeline):
