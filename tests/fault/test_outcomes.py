@@ -174,7 +174,9 @@ def test_services_may_be_ended_while_their_groups_form(harness):
             young = Harness(f"young-{i}", h.relay, h.kafka, h.postgres, RATE)
             time.sleep(0.2 + 0.15 * i)
             ends = young.close()
-            assert not [end for end in ends if not end.endswith(f" {ABANDONED}")], f"{ends}: {young.pipeline.folder}"
+            # On a busy machine one may not have come to heed the signal.
+            wrong = [end for end in ends if not end.endswith((f" {ABANDONED}", f" {-signal.SIGTERM}"))]
+            assert not wrong, f"{wrong}: {young.pipeline.folder}"
             young.pipeline.forget()
     finally:
         h.relay.pids = h.pids
