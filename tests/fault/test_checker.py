@@ -416,6 +416,11 @@ def test_a_deadline_is_kept_and_nothing_dies_of_it_before():
     assert rules(history) == {"attempt"}
 
 
+def double_again_and_again(h):
+    for _ in range(8):
+        double_delivery(h)
+
+
 def test_at_least_once_may_double_and_nothing_else():
     for spoil in (double_delivery, double_letter):
         history = good()
@@ -425,7 +430,7 @@ def test_at_least_once_may_double_and_nothing_else():
         assert "doubled" in rules(history)
         history.may_double = True
         assert not rules(history) - {"vanished"}
-    for spoil, rule in ((deliver_and_bury, "doubled"), (lose_delivery, "lost"), (wrong_reason, "end")):
+    for spoil, rule in ((deliver_and_bury, "doubled"), (double_again_and_again, "doubled"), (lose_delivery, "lost"), (wrong_reason, "end")):
         history = good()
         history.may_double = True
         spoil(history)
