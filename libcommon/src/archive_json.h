@@ -14,12 +14,6 @@
     " + coalesce(octet_length(array_send(d.cause_classes)), 0)"                                    \
     " + coalesce(octet_length(array_send(d.cause_messages)), 0))::integer"
 
-/* The same of the one that the row `w` names by its key: what PostgreSQL sorts or joins to find
- * that row then carries no payloads. */
-#define RP_ARCHIVE_LOOKED_UP_SIZE                                                                  \
-    "(SELECT " RP_ARCHIVE_SIZE " FROM dead_letter AS d WHERE d.dead_at = w.dead_at AND d.id = "    \
-    "w.id)"
-
 /* Dead letters as JSON, written and read by the database. All columns are in it, exactly. */
 
 /* A dead letter `d` of the view archive as one JSON object, in SQL. `task` is the FailedTask as its

@@ -15,6 +15,11 @@
 /* Two plans, or a plan and an archiver, may meet in a deadlock; one is let go and tries again. */
 #define TRIES 5
 
+/* Of the dead letter that the row `w` names by its key. */
+#define LOOKED_UP_SIZE                                                                             \
+    "(SELECT " RP_ARCHIVE_SIZE " FROM dead_letter AS d WHERE d.dead_at = w.dead_at AND d.id = "    \
+    "w.id)"
+
 static int new_id(char out[RP_REPLAY_ID_SIZE], struct rp_error *err)
 {
     unsigned char random[3];
@@ -59,44 +64,41 @@ static const char *order_sql(enum rp_replay_order order)
 {
     switch (order) {
     case RP_REPLAY_NEWEST:
-        return "w.dead_at DESC, w.id DESC";
+        return "dead_at DESC, id DESC";
     case RP_REPLAY_BY_KEY:
-        return "w.key, w.dead_at, w.id";
+        return "key, dead_at, id";
     case RP_REPLAY_OLDEST:
         break;
     }
-    return "w.dead_at, w.id";
+    return "dead_at, id";
 }
 
-/* PostgreSQL would sort the whole rows, payloads too. The first few by time it may find in order,
- * and then it need not look at the others: of those the sizes are looked up. */
+/* PostgreSQL would sort the whole rows, payloads too. Where a few are wanted their sizes are looked
+ * up, and the first ones by time may be found in order. */
 static int add_picked(struct rp_query *q, const struct rp_replay_request *r, const char *columns,
                       struct rp_error *err)
 {
-    bool first_few = r->options->limit > 0 && r->options->order != RP_REPLAY_BY_KEY;
+    const char *order = order_sql(r->options->order);
+    bool few = r->options->limit > 0;
     rp_query_add(q, "SELECT row_number() OVER (ORDER BY ");
-    rp_query_add(q, order_sql(r->options->order));
+    rp_query_add(q, order);
     rp_query_add(q, ") AS place, w.*");
-    rp_query_add(q, first_few ? ", " RP_ARCHIVE_LOOKED_UP_SIZE " AS size" : "");
+    rp_query_add(q, few ? ", " LOOKED_UP_SIZE " AS size" : "");
     rp_query_add(q, " FROM (SELECT d.dead_at, d.id, d.task_id, d.task_type, d.reason,"
                     " d.fingerprint");
-    rp_query_add(q, first_few ? "" : ", " RP_ARCHIVE_SIZE " AS size");
+    rp_query_add(q, few ? "" : ", " RP_ARCHIVE_SIZE " AS size");
     if (r->options->order == RP_REPLAY_BY_KEY)
         rp_query_add(q, ", coalesce(d.task_key, convert_to(d.task_id, 'UTF8')) AS key");
     rp_query_add(q, columns);
     if (add_meant(q, r, "< ", err) != 0)
         return -1;
-    if (first_few) {
-        bool newest = r->options->order == RP_REPLAY_NEWEST;
-        rp_query_add(q, newest ? " ORDER BY d.dead_at DESC, d.id DESC LIMIT "
-                               : " ORDER BY d.dead_at, d.id LIMIT ");
-        rp_query_param_int(q, r->options->limit);
-    }
-    rp_query_add(q, " OFFSET 0) AS w ORDER BY 1");
-    if (r->options->limit > 0 && !first_few) {
+    if (few) {
+        rp_query_add(q, " ORDER BY ");
+        rp_query_add(q, order);
         rp_query_add(q, " LIMIT ");
         rp_query_param_int(q, r->options->limit);
     }
+    rp_query_add(q, " OFFSET 0) AS w ORDER BY 1");
     return 0;
 }
 
