@@ -145,9 +145,10 @@ class Judge:
         self.buried = collections.defaultdict(list)
         for event in history.events:
             self.said[self.key_of_event(event)].append(event)
-        for delivery in history.deliveries:
-            attempt = number_of(delivery.headers, "reprise-attempt") or 0
-            self.sent[self.key_of(delivery.headers, attempt - 1)].append(delivery)
+        self.waited = collections.defaultdict(list)  # in tiers
+        for records, by_key in (history.deliveries, self.sent), (history.parked, self.waited):
+            for record in records:
+                by_key[self.key_of(record.headers)].append(record)
         for letter in history.letters:
             self.buried[self.key_of_letter(letter.letter)].append(letter)
         self.places = {(letter.partition, letter.offset): letter for letter in history.letters}
@@ -166,8 +167,9 @@ class Judge:
         self.faults.append(Fault(rule, task_id, text))
 
     @staticmethod
-    def key_of(headers, attempt):
-        return text_of(headers, "reprise-task-id"), replay_of(headers), attempt
+    def key_of(headers):
+        attempt = number_of(headers, "reprise-attempt") or 0
+        return text_of(headers, "reprise-task-id"), replay_of(headers), attempt - 1
 
     @staticmethod
     def key_of_event(event):
@@ -285,9 +287,6 @@ class Judge:
 
     def late(self):
         """Nothing is due behind the longest delay that its policy draws, and nothing comes long after it is due."""
-        parked = collections.defaultdict(list)
-        for d in self.history.parked:
-            parked[self.key_of(d.headers, (number_of(d.headers, "reprise-attempt") or 0) - 1)].append(d)
         for key, events in self.said.items():
             plan = self.history.plans.get(key[0])
             if plan is None or plan.max_delay_ms is None or key[1] is not None:
@@ -297,7 +296,7 @@ class Judge:
             for d in self.sent.get(key, ()):
                 if d.sent_ms is not None and d.sent_ms > limit:
                     self.say("late", key[0], f"attempt {key[2]}: {d.sent_ms - last} ms after its longest delay")
-            if waits := parked.get(key):
+            if waits := self.waited.get(key):
                 # A clock that is behind counts from when the event was appended, which is before this.
                 latest = max(last, min(d.sent_ms for d in waits) + plan.max_delay_ms)
                 for due in [number_of(d.headers, "reprise-due") for d in waits]:
@@ -381,40 +380,35 @@ class Judge:
 
     def parked(self):
         """What waits in a tier is its event as it came, and says of it what is so."""
-        dues = collections.defaultdict(set)
-        for d in self.history.parked:
-            key = self.key_of(d.headers, (number_of(d.headers, "reprise-attempt") or 0) - 1)
+        for key, waits in self.waited.items():
             plan, events = self.history.plans.get(key[0]), self.said.get(key)
             if plan is None or events is None:
-                self.say("altered", key[0], f"{d.topic}-{d.partition}@{d.offset} is of no event")
+                self.say("altered", key[0], f"{len(waits)} records in {waits[0].topic} are of no event")
                 continue
-            due = number_of(d.headers, "reprise-due")
             firsts = [event.task["failed_at"] for event in self.said.get((key[0], None, 1), ())]
-            names = sorted(name for name, _ in d.headers)
-            target = text_of(d.headers, "reprise-target")
             rescued = plan.rescue is not None and plan.rescued_at == key[2] + 1
-            targets = [plan.rescue if rescued else plan.target]
-            if key[1] is not None:
-                targets = [plan.target, plan.rescue]
-            for what, is_there, were in (
-                ("value", d.value, [event.value for event in events]),
-                ("key", d.key, [key_of_record(event) for event in events]),
-                ("headers", names, [sorted([*PARKED_NAMES, *["reprise-replay-id"] * (key[1] is not None)])]),
-                ("target", target, targets),
-                ("policy", text_of(d.headers, "reprise-policy"), [plan.policy]),
-                ("first failure", number_of(d.headers, "reprise-first-failed-at"), firsts),
-            ):  # fmt: skip
-                if is_there not in were and were not in ([None], []):
-                    self.say("altered", key[0], f"{what} in {d.topic}: {is_there!r} for {were!r}")
-            least = 0 if target == plan.rescue else plan.min_delay_ms
-            if due is None or due < min(event.task["failed_at"] for event in events) + least:
-                self.say("early", key[0], f"attempt {key[2]} due at {due} in {d.topic}")
-            dues[key].add(due)
-        for key in dues.keys() & self.sent.keys():
-            for d in self.sent[key]:
+            targets = [plan.rescue if rescued else plan.target] if key[1] is None else [plan.target, plan.rescue]
+            wanted = sorted([*PARKED_NAMES, *["reprise-replay-id"] * (key[1] is not None)])
+            for d in waits:
+                target, due = text_of(d.headers, "reprise-target"), number_of(d.headers, "reprise-due")
+                for what, is_there, were in (
+                    ("value", d.value, [event.value for event in events]),
+                    ("key", d.key, [key_of_record(event) for event in events]),
+                    ("headers", sorted(name for name, _ in d.headers), [wanted]),
+                    ("target", target, targets),
+                    ("policy", text_of(d.headers, "reprise-policy"), [plan.policy]),
+                    ("first failure", number_of(d.headers, "reprise-first-failed-at"), firsts),
+                ):  # fmt: skip
+                    if is_there not in were and were not in ([None], []):
+                        self.say("altered", key[0], f"{what} in {d.topic}: {is_there!r} for {were!r}")
+                least = 0 if target == plan.rescue else plan.min_delay_ms
+                if due is None or due < min(event.task["failed_at"] for event in events) + least:
+                    self.say("early", key[0], f"attempt {key[2]} due at {due} in {d.topic}")
+            dues = {number_of(d.headers, "reprise-due") for d in waits}
+            for d in self.sent.get(key, ()):
                 # Twice decided, it waits for two times, of which the reader may have missed one.
-                if not self.history.may_double and {number_of(d.headers, "reprise-due")} != dues[key]:
-                    self.say("altered", key[0], f"attempt {key[2]} was due at {sorted(dues[key])}")
+                if not self.history.may_double and {number_of(d.headers, "reprise-due")} != dues:
+                    self.say("altered", key[0], f"attempt {key[2]} was due at {dues}")
 
     def archive(self):
         """The archive has each dead letter once, as it is, and knows how far it has come."""

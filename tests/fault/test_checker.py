@@ -13,6 +13,12 @@ def without_header(d, name):
     return d._replace(headers=[(k, v) for k, v in d.headers if k != name])
 
 
+def with_header(d, name, value):
+    """That value in place of its own."""
+    d = without_header(d, name)
+    return d._replace(headers=d.headers + [(name, value)])
+
+
 def test_a_good_history_has_no_faults():
     assert judge(good()) == []
 
@@ -91,8 +97,7 @@ def leave_out_due(h):
 
 
 def forget_first_failure(h):
-    d = without_header(h.deliveries[2], "reprise-first-failed-at")
-    h.deliveries[2] = d._replace(headers=d.headers + [("reprise-first-failed-at", b"3000")])
+    h.deliveries[2] = with_header(h.deliveries[2], "reprise-first-failed-at", b"3000")
 
 
 def wrong_topic(h):
@@ -184,8 +189,7 @@ def park_without_policy(h):
 
 
 def park_for_another(h):
-    d = without_header(h.parked[0], "reprise-target")
-    h.parked[0] = d._replace(headers=d.headers + [("reprise-target", b"elsewhere")])
+    h.parked[0] = with_header(h.parked[0], "reprise-target", b"elsewhere")
 
 
 def park_with_its_own_headers(h):
@@ -238,8 +242,7 @@ def lose_group(h):
 
 
 def blur_due(h):
-    d = without_header(h.deliveries[0], "reprise-due")
-    h.deliveries[0] = d._replace(headers=d.headers + [("reprise-due", b"soon")])
+    h.deliveries[0] = with_header(h.deliveries[0], "reprise-due", b"soon")
 
 
 def wrong_reason(h):
@@ -430,7 +433,9 @@ def test_at_least_once_may_double_and_nothing_else():
         assert "doubled" in rules(history)
         history.may_double = True
         assert not rules(history) - {"vanished"}
-    for spoil, rule in ((deliver_and_bury, "doubled"), (double_again_and_again, "doubled"), (lose_delivery, "lost"), (wrong_reason, "end")):
+    for spoil, rule in (
+        (deliver_and_bury, "doubled"), (double_again_and_again, "doubled"), (lose_delivery, "lost"), (wrong_reason, "end"),
+    ):  # fmt: skip
         history = good()
         history.may_double = True
         spoil(history)

@@ -5,6 +5,7 @@ import pytest
 from checker import Item, Replay, judge
 from histories import counted, delivery, event, good, letter, replayed, row, rules
 
+
 def lose_replayed(h):
     h.deliveries.pop()
 
