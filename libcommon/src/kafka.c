@@ -318,6 +318,14 @@ int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition
     return rc;
 }
 
+int64_t rp_kafka_gone_to(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t next)
+{
+    int64_t low, high;
+    bool known = rd_kafka_get_watermark_offsets(consumer, topic, partition, &low, &high) ==
+                 RD_KAFKA_RESP_ERR_NO_ERROR;
+    return known && low > next ? low : -1;
+}
+
 typedef rd_kafka_resp_err_t pause_fn(rd_kafka_t *rk, rd_kafka_topic_partition_list_t *parts);
 
 static rd_kafka_resp_err_t twice(pause_fn *how, rd_kafka_t *consumer,

@@ -63,6 +63,10 @@ RP_NODISCARD int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t
 /* `offset` < 0: from the log's beginning. */
 RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition,
                                    int64_t offset, struct rp_error *err);
+/* Where the log begins, as it came with the last records, if that is behind the next offset that is
+ * wanted: what lay between is gone. -1: nothing is. Transactions' marks leave gaps, too, but none
+ * up to there. */
+int64_t rp_kafka_gone_to(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t next);
 
 /* Makes a client for questions about a group's offsets: a consumer of the group that never joins
  * it, since librdkafka (2.14) crashes where a client that is no consumer asks a broker that is not

@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "consumer.h"
 #include "jobs.h"
+#include "kafka.h"
 #include "keeper.h"
 #include "crash_point.h"
 #include "log.h"
@@ -365,15 +366,13 @@ static void log_jump(const struct worker *w, enum rp_log_level level, const char
  * archive has already is then passed over by its primary key. */
 static void check_order(const struct worker *w, const struct part *part, int64_t offset)
 {
-    int64_t low, high;
+    int64_t to;
     if (offset < part->position)
         log_jump(w, RP_LOG_WARN, "offset-went-back", part, offset);
     if (offset > part->position && part->position > 0 &&
-        rd_kafka_get_watermark_offsets(rp_consumer_handle(w->consumer), topic_of(w),
-                                       part->claim.partition, &low,
-                                       &high) == RD_KAFKA_RESP_ERR_NO_ERROR &&
-        low > part->position)
-        log_jump(w, RP_LOG_ERROR, "dead-letters-gone", part, low);
+        (to = rp_kafka_gone_to(rp_consumer_handle(w->consumer), topic_of(w), part->claim.partition,
+                               part->position)) >= 0)
+        log_jump(w, RP_LOG_ERROR, "dead-letters-gone", part, to);
 }
 
 static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_error *err)

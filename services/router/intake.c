@@ -143,18 +143,14 @@ static enum position_kind look(struct intake *in, const rd_kafka_message_t *m)
     return kind;
 }
 
-/* The topic's retention took what nobody had routed: of what is lost the least is to say so.
- * Transactions leave gaps, too, but none up to where the log begins. */
+/* The topic's retention took what nobody had routed: of what is lost the least is to say so. */
 static void tell_of_gone(const struct intake *in, const rd_kafka_message_t *m)
 {
-    int64_t low, high, expected = positions_next(&in->positions, m->partition);
-    if (expected < 0 || m->offset <= expected ||
-        rd_kafka_get_watermark_offsets(in->client, in->topic, m->partition, &low, &high) !=
-            RD_KAFKA_RESP_ERR_NO_ERROR ||
-        low <= expected)
-        return;
-    rp_log(RP_LOG_ERROR, "events-gone", rp_f_str("topic", in->topic),
-           rp_f_int("partition", m->partition), rp_f_int("from", expected), rp_f_int("to", low));
+    int64_t to, expected = positions_next(&in->positions, m->partition);
+    if (expected >= 0 && m->offset > expected &&
+        (to = rp_kafka_gone_to(in->client, in->topic, m->partition, expected)) >= 0)
+        rp_log(RP_LOG_ERROR, "events-gone", rp_f_str("topic", in->topic),
+               rp_f_int("partition", m->partition), rp_f_int("from", expected), rp_f_int("to", to));
 }
 
 int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *out,
