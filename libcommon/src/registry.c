@@ -14,8 +14,10 @@
 #include "clock.h"
 #include "fetcher.h"
 
-#define MAX_BODY    (1024 * 1024)
-#define MAX_SCHEMAS 65536 /* more ids than a registry holds; a bound all the same */
+#define MAX_BODY (1024 * 1024)
+/* More than a registry holds. Beyond that all are forgotten; those in use are asked for again. */
+#define MAX_SCHEMAS 65536
+#define MAX_BYTES   (64 * 1024 * 1024)
 #define REMEMBER_MS 1000  /* an unknown id */
 #define FAILED_MS   2000  /* a failure; those who come back after a second are to hear of it */
 #define WAIT_MS     250   /* for an answer, where the last was good; then it is looked for later */
@@ -42,6 +44,7 @@ struct rp_registry {
     char *url;           /* without a slash at its end */
     struct known *known; /* by id, ascending */
     size_t n_known, cap_known;
+    size_t bytes;           /* of their schemas */
     struct rp_error outage; /* the last */
     int64_t outage_until_mono_ms;
     bool away;            /* there was no good answer the last time */
@@ -105,13 +108,19 @@ static void forget(struct known *k)
     free(k->why);
 }
 
+static void drop_all(struct rp_registry *r)
+{
+    for (size_t i = 0; i < r->n_known; i++)
+        forget(&r->known[i]);
+    r->n_known = r->bytes = 0;
+}
+
 void rp_registry_free(struct rp_registry *r)
 {
     if (r == NULL)
         return;
     rp_fetcher_free(r->fetcher);
-    for (size_t i = 0; i < r->n_known; i++)
-        forget(&r->known[i]);
+    drop_all(r);
     free(r->known);
     free(r->url);
     free(r);
@@ -149,13 +158,12 @@ static void drop_unknown(struct rp_registry *r)
     r->n_known = kept;
 }
 
-static int make_room(struct rp_registry *r, struct rp_error *err)
+static int make_room(struct rp_registry *r, size_t bytes, struct rp_error *err)
 {
     if (r->n_known == MAX_SCHEMAS)
         drop_unknown(r);
-    if (r->n_known == MAX_SCHEMAS)
-        return rp_fail(err, RP_E_FULL, RP_POISON, "schema registry: more than %d schemas",
-                       MAX_SCHEMAS);
+    if (r->n_known == MAX_SCHEMAS || r->bytes + bytes > MAX_BYTES)
+        drop_all(r);
     struct known *grown = rp_array_grow(r->known, r->n_known, &r->cap_known, sizeof *grown);
     if (grown == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for schemas");
@@ -166,15 +174,17 @@ static int make_room(struct rp_registry *r, struct rp_error *err)
 /* Remembers what became of an id, in place of what was known. Takes `json` and `why`. */
 static int remember(struct rp_registry *r, struct known k, struct rp_error *err)
 {
+    size_t bytes = k.json == NULL ? 0 : strlen(k.json) + 1;
+    if (make_room(r, bytes, err) != 0) {
+        forget(&k);
+        return -1;
+    }
+    r->bytes += bytes; /* what was known had none, or it were not asked for again */
     struct known *before = find(r, k.id);
     if (before != NULL) {
         forget(before);
         *before = k;
         return 0;
-    }
-    if (make_room(r, err) != 0) {
-        forget(&k);
-        return -1;
     }
     size_t i = place_of(r, k.id);
     memmove(&r->known[i + 1], &r->known[i], (r->n_known - i) * sizeof k);

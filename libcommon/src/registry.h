@@ -6,11 +6,11 @@
 
 #include "reprise/error.h"
 
-/* A client of a Confluent-compatible schema registry. Caches what it fetched for ever (an id never
- * changes its schema), and remembers an unknown id for a second, an id that it was not told of and
- * an outage for two, so that a flood of bad records is not a flood of requests. An answer that does
- * not come at once is waited for in the background: a registry that hangs delays its caller by a
- * quarter of a second, once an outage. One per thread. */
+/* A client of a Confluent-compatible schema registry. Caches what it fetched (an id never changes
+ * its schema), up to 64 MiB, and remembers an unknown id for a second, an id that it was not told
+ * of and an outage for two, so that a flood of bad records is not a flood of requests. An answer
+ * that does not come at once is waited for in the background: a registry that hangs delays its
+ * caller by a quarter of a second, once an outage. One per thread. */
 struct rp_registry;
 
 struct rp_registry_options {
@@ -33,7 +33,7 @@ struct rp_config;
 RP_NODISCARD int rp_registry_open(const struct rp_config *config, struct rp_registry **out,
                                   struct rp_error *err);
 
-/* The schema of an id, as JSON, valid as long as the registry. POISON: there is no such id, or it
+/* The schema of an id, as JSON, valid until the next call. POISON: there is no such id, or it
  * is no Avro schema; RETRIABLE: the registry does not answer, or refuses us (RP_E_IO), or has not
  * answered yet (RP_E_TIMEOUT), of which nothing is to be concluded. */
 RP_NODISCARD int rp_registry_schema(struct rp_registry *registry, int32_t id, const char **out_json,

@@ -217,6 +217,26 @@ static void schemas_are_kept_apart_by_id(void **state)
     assert_int_equal(f->requests, 40);
 }
 
+static void what_is_kept_of_large_schemas_has_a_bound(void **state)
+{
+    enum { LARGE = 1000000, FIT = (64 << 20) / (LARGE + 1) };
+    struct fixture *f = *state;
+    char *body = NULL, *expected = NULL;
+    assert_true(asprintf(&expected, "%0*d", LARGE, 0) == LARGE);
+    assert_true(asprintf(&body, "{\"schema\": \"%s\"}", expected) > 0);
+    say(f, 200, body);
+    for (int round = 0; round < 2; round++)
+        for (int32_t id = 1; id <= FIT; id++)
+            assert_schema_soon(f, id, expected);
+    assert_int_equal(f->requests, FIT);
+    assert_schema_soon(f, FIT + 1, expected); /* nothing else is left */
+    assert_schema_soon(f, FIT + 1, expected);
+    assert_schema_soon(f, 1, expected);
+    assert_int_equal(f->requests, FIT + 2);
+    free(expected);
+    free(body);
+}
+
 static void a_path_in_the_url_and_its_last_slash_are_fine(void **state)
 {
     struct fixture *f = *state;
@@ -551,6 +571,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         REGISTRY_TEST(a_schema_is_fetched_once),
         REGISTRY_TEST(schemas_are_kept_apart_by_id),
+        REGISTRY_TEST(what_is_kept_of_large_schemas_has_a_bound),
         REGISTRY_TEST(a_path_in_the_url_and_its_last_slash_are_fine),
         REGISTRY_TEST(username_and_password_go_with_the_request),
         REGISTRY_TEST(an_unknown_id_is_poison_and_remembered_for_a_second),
