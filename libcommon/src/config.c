@@ -277,6 +277,11 @@ bool rp_config_allows_again(const struct rp_config *c, struct rp_allowed *last,
     return true;
 }
 
+void rp_config_compare(const struct rp_config *a, const struct rp_config *b, char *out, size_t size)
+{
+    rp_params_compare(rp_config_params, a, b, out, size);
+}
+
 void rp_config_print_reference(FILE *out)
 {
     rp_params_print(rp_config_params, out);

@@ -133,6 +133,11 @@ struct rp_allowed {
 bool rp_config_allows_again(const struct rp_config *config, struct rp_allowed *last,
                             struct rp_bytes name);
 
+/* Writes the names of the parameters that differ, and are not policies or categories, into `out`,
+ * ", " between them, as many as it has room for. */
+void rp_config_compare(const struct rp_config *a, const struct rp_config *b, char *out,
+                       size_t size);
+
 /* Writes the reference of all parameters: name, unit, default, limits, meaning. */
 void rp_config_print_reference(FILE *out);
 /* Writes the JSON Schema of the file. -1: it could not be written, or no memory. */

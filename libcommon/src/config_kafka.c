@@ -162,6 +162,22 @@ void rp_config_kafka_clear(void *field)
     clear(&kafka->producer);
 }
 
+static bool same(const struct rp_properties *a, const struct rp_properties *b)
+{
+    bool same = a->n == b->n;
+    for (size_t i = 0; i < a->n && same; i++)
+        same = strcmp(a->items[i].name, b->items[i].name) == 0 &&
+               strcmp(a->items[i].value, b->items[i].value) == 0;
+    return same;
+}
+
+bool rp_config_kafka_same(const void *a, const void *b)
+{
+    const struct rp_kafka_config *left = a, *right = b;
+    return same(&left->common, &right->common) && same(&left->consumer, &right->consumer) &&
+           same(&left->producer, &right->producer);
+}
+
 static void check_property(struct rp_doc *doc, const yaml_node_t *node,
                            const struct rp_property *property, bool exactly_once)
 {

@@ -10,6 +10,7 @@
  * rp_kafka_config. */
 void rp_config_kafka_read(struct rp_doc *doc, const yaml_node_t *node, void *field);
 void rp_config_kafka_clear(void *field);
+bool rp_config_kafka_same(const void *a, const void *b);
 
 /* Notes properties that break what reprise promises. */
 void rp_config_kafka_check(struct rp_doc *doc, const struct rp_config *config);

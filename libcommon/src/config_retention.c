@@ -56,6 +56,16 @@ void rp_config_by_type_clear(void *field)
     *list = (struct rp_type_keeps){0};
 }
 
+bool rp_config_by_type_same(const void *a, const void *b)
+{
+    const struct rp_type_keeps *left = a, *right = b;
+    bool same = left->n == right->n;
+    for (size_t i = 0; i < left->n && same; i++)
+        same = left->items[i].keep_ms == right->items[i].keep_ms &&
+               strcmp(left->items[i].type, right->items[i].type) == 0;
+    return same;
+}
+
 void rp_config_by_type_check(struct rp_doc *doc, const yaml_node_t *node,
                              const struct rp_config *config)
 {

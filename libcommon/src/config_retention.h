@@ -9,6 +9,7 @@
  * rp_type_keeps. */
 void rp_config_by_type_read(struct rp_doc *doc, const yaml_node_t *node, void *field);
 void rp_config_by_type_clear(void *field);
+bool rp_config_by_type_same(const void *a, const void *b);
 
 /* Of one type. */
 extern const struct rp_param rp_type_keep_param;

@@ -175,7 +175,8 @@ static const struct rp_param retention[] = {
     {.key = "schedule", .type = RP_P_TIME_OF_DAY, RP_FIELD(rp_config, retention.schedule_minute),
      .def = "03:00", .about = "When older ones are dropped, each day, UTC."},
     {.key = "by_type", .type = RP_P_SPECIAL, RP_FIELD(rp_config, retention.by_type),
-     .read = rp_config_by_type_read, .clear = rp_config_by_type_clear, .schema = "by_type",
+     .read = rp_config_by_type_read, .clear = rp_config_by_type_clear,
+     .same = rp_config_by_type_same, .schema = "by_type",
      .noun = "a mapping of task types to durations",
      .about = "Task types, by name or glob, that are kept for less than retention.keep: "
               "{payment: 7d, \"mail.*\": 2d}. Where several match, the shortest counts."},
@@ -216,7 +217,7 @@ const struct rp_param rp_config_params[] = {
      .about = "Tiers taken out of `tiers`, which the delayer still empties. 'reprise topics check' "
               "says when nothing is left in one."},
     {.key = "kafka", .type = RP_P_SPECIAL, RP_FIELD(rp_config, kafka), .read = rp_config_kafka_read,
-     .clear = rp_config_kafka_clear, .schema = "kafka",
+     .clear = rp_config_kafka_clear, .same = rp_config_kafka_same, .schema = "kafka",
      .noun = "a mapping of librdkafka's properties",
      .about = "Any property of librdkafka; under `consumer` and `producer`, of only these. "
               "bootstrap.servers defaults to localhost:9092."},

@@ -44,7 +44,9 @@ struct rp_param {
     const char *(*check)(const char *text);
     void (*read)(struct rp_doc *doc, const yaml_node_t *node, void *field);
     void (*clear)(void *field); /* of RP_P_SPECIAL; may be NULL */
-    const char *schema;         /* of RP_P_SPECIAL: the name of its definition in the JSON Schema */
+    /* Of RP_P_SPECIAL; NULL: no difference counts. */
+    bool (*same)(const void *a, const void *b);
+    const char *schema; /* of RP_P_SPECIAL: the name of its definition in the JSON Schema */
     bool required;
     const char *about; /* what it means, for the reference */
 };
@@ -79,6 +81,11 @@ void rp_params_each(struct rp_doc *doc, const yaml_node_t *map, size_t max, rp_p
 /* What a parameter expects, for people: "a duration from 100ms to 1h (500ms, 1s, 15m)". */
 #define RP_EXPECTED_TEXT 320
 void rp_params_expected(const struct rp_param *param, char out[RP_EXPECTED_TEXT]);
+
+/* Writes the paths of those parameters that differ, "tiers, targets.allow", into `out`, as many as
+ * it has room for. Not of tables with RP_P_ONE_OF. */
+void rp_params_compare(const struct rp_param *params, const void *a, const void *b, char *out,
+                       size_t size);
 
 /* One line a parameter: path, default, what it expects, what it means. */
 void rp_params_print(const struct rp_param *params, FILE *out);

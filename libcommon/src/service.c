@@ -160,8 +160,13 @@ static void reload(struct rp_service *s)
         struct rp_worker *w = &s->threads[i].worker;
         rp_policies_unref(atomic_exchange(&w->new_policies, rp_policies_ref(fresh->policies)));
     }
+    char others[512];
+    rp_config_compare(s->config, fresh, others, sizeof others);
     rp_config_free(fresh);
     rp_log(RP_LOG_INFO, "policies-reloaded", rp_f_str("file", s->config_file));
+    if (others[0] != '\0')
+        rp_log(RP_LOG_WARN, "restart-needed", rp_f_str("parameters", others),
+               rp_f_str("effect", "the old values stay until then"));
     count_reload(s, "loaded");
 }
 

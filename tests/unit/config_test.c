@@ -500,6 +500,41 @@ static void a_topic_s_name_has_the_characters_that_kafka_takes(void **state)
     assert_false(rp_config_is_topic_name((struct rp_bytes){longest, RP_MAX_TOPIC_NAME + 1}));
 }
 
+static void what_differs_between_two_files_is_named(void **state)
+{
+    (void)state;
+    static const char plain[] = "tiers: [1s, 2s]\nretention: {by_type: {a: 1d}}\n"
+                                "kafka: {consumer: {client.rack: x}}\n";
+    static const struct {
+        const char *text, *differs;
+    } others[] = {
+        {plain, ""},
+        {"policies: {default: {max_attempts: 9}}\ncategories: {OURS: {classes: [a]}}\n"
+         "tiers: [1s, 2s]\nretention: {by_type: {a: 1d}}\nkafka: {consumer: {client.rack: x}}\n",
+         ""},
+        {"tiers: [1s, 3s]\nretention: {by_type: {a: 2d}}\nkafka: {consumer: {client.rack: y}}\n",
+         "tiers, kafka, retention.by_type"},
+        {"tiers: [1s]\nretention: {by_type: {b: 1d}}\nkafka: {producer: {client.rack: x}}\n",
+         "tiers, kafka, retention.by_type"},
+        {"tiers: [1s, 2s]\ninstance: x\nguarantee: at-least-once\ntargets: {allow: [t]}\n"
+         "router: {batch: 7}\nlog: {format: json}\nretention: {by_type: {a: 1d}}\n"
+         "kafka: {bootstrap.servers: x, consumer: {client.rack: x}}\n",
+         "instance, guarantee, kafka, targets.allow, router.batch, log.format"},
+    };
+    char out[512], few[40];
+    struct rp_config *config = load_good(plain), *other = NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        rp_config_free(other);
+        other = load_good(others[i].text);
+        rp_config_compare(config, other, out, sizeof out);
+        assert_string_equal(out, others[i].differs);
+    }
+    rp_config_compare(config, other, few, sizeof few);
+    assert_string_equal(few, "instance, guarantee, kafka, ...");
+    rp_config_free(other);
+    rp_config_free(config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +565,7 @@ int main(void)
         cmocka_unit_test(a_target_needs_a_glob_that_allows_it_and_a_legal_name),
         cmocka_unit_test(the_reference_names_every_parameter),
         cmocka_unit_test(each_value_that_cannot_be_meant_is_refused),
+        cmocka_unit_test(what_differs_between_two_files_is_named),
         cmocka_unit_test(a_topic_s_name_has_the_characters_that_kafka_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

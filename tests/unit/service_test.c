@@ -302,12 +302,13 @@ static void a_hangup_hands_new_policies_to_the_workers(void **state)
     write_config("listen: '127.0.0.1:0'");
     pid_t pid = start_with_config(run_until_stopped);
     assert_told('r');
-    append_to_config("  x: {target: second-target}\n");
+    append_to_config("  x: {target: second-target}\ntiers: [2s]\n");
     assert_int_equal(kill(pid, SIGHUP), 0);
     assert_told('s');
     assert_int_equal(kill(pid, SIGTERM), 0);
     assert_int_equal(exit_code(pid), 0);
     assert_logged("policies-reloaded");
+    assert_logged("restart-needed parameters=tiers ");
 }
 
 /* They may name what is a topic of ours by now. */
