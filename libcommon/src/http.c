@@ -30,8 +30,7 @@ struct rp_http {
     pthread_t thread;
     int stop_fd; /* eventfd */
     struct rp_metrics *metrics;
-    rp_http_ready_fn *ready;
-    void *opaque;
+    struct rp_http_probes probes;
     char address[300];
 };
 
@@ -138,11 +137,12 @@ static enum MHD_Result respond_text(struct MHD_Connection *c, unsigned status, c
     return respond(c, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-static enum MHD_Result respond_ready(struct rp_http *http, struct MHD_Connection *c)
+static enum MHD_Result respond_probe(const struct rp_http *http, struct MHD_Connection *c,
+                                     rp_http_probe_fn *probe, const char *good)
 {
     char why[256] = "", line[sizeof why + 1];
-    if (http->ready(http->opaque, why, sizeof why))
-        return respond_text(c, MHD_HTTP_OK, "ready\n");
+    if (probe(http->probes.opaque, why, sizeof why))
+        return respond_text(c, MHD_HTTP_OK, good);
     (void)snprintf(line, sizeof line, "%s\n", why);
     return respond_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, line);
 }
@@ -177,9 +177,9 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *c, const char *u
         return MHD_YES;
     }
     if (strcmp(url, "/healthz") == 0)
-        return respond_text(c, MHD_HTTP_OK, "ok\n");
+        return respond_probe(http, c, http->probes.healthy, "ok\n");
     if (strcmp(url, "/readyz") == 0)
-        return respond_ready(http, c);
+        return respond_probe(http, c, http->probes.ready, "ready\n");
     if (strcmp(url, "/metrics") == 0)
         return respond_metrics(http, c);
     return respond_text(c, MHD_HTTP_NOT_FOUND, "there are /healthz, /readyz and /metrics\n");
@@ -235,15 +235,14 @@ static int start(struct rp_http *http, int listener)
 }
 
 int rp_http_start(const char *address, bool fall_back, struct rp_metrics *metrics,
-                  rp_http_ready_fn *ready, void *opaque, struct rp_http **out, struct rp_error *err)
+                  const struct rp_http_probes *probes, struct rp_http **out, struct rp_error *err)
 {
     int fd;
     struct rp_http *http = calloc(1, sizeof *http);
     if (http == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for the probes");
     http->metrics = metrics;
-    http->ready = ready;
-    http->opaque = opaque;
+    http->probes = *probes;
     if (open_listener(address, fall_back, &fd, err) != 0) {
         free(http);
         return -1;

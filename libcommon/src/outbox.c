@@ -53,7 +53,7 @@ void rp_outbox_give_up(struct rp_outbox *o, const struct rp_error *err)
 
 bool rp_outbox_stopping(const struct rp_outbox *o)
 {
-    return o->failed || atomic_load(o->worker->stop);
+    return rp_worker_stopping(o->worker) || o->failed;
 }
 
 void rp_outbox_back_off(struct rp_outbox *o, const struct rp_error *err)

@@ -24,6 +24,7 @@ struct thread {
     struct rp_worker worker;
     struct rp_service *service;
     pthread_t id;
+    bool stuck; /* and the log says so */
 };
 
 struct rp_service {
@@ -55,6 +56,12 @@ const struct rp_policies *rp_worker_policies(struct rp_worker *w)
     return w->policies;
 }
 
+bool rp_worker_stopping(struct rp_worker *w)
+{
+    atomic_store_explicit(&w->asked_mono_ms, rp_mono_tick_ms(), memory_order_relaxed);
+    return atomic_load(w->stop);
+}
+
 /* A worker that ran for as long begins again without the pause that failures in a row get. */
 #define HEALTHY_MS 60000
 
@@ -69,15 +76,16 @@ static int run_until_stopped(struct thread *t, struct rp_error *err)
             pause_ms = 1000;
         if (err->cls == RP_FATAL && err->code != RP_E_FENCED)
             return -1;
-        if (atomic_load(&s->stop)) /* who lost its place has a successor, which goes on */
+        if (rp_worker_stopping(&t->worker)) /* who lost its place has a successor, which goes on */
             return err->code == RP_E_FENCED ? 0 : -1;
         atomic_store(&t->worker.ready, false);
         rp_series_add(s->restarts, 1);
         rp_log(RP_LOG_ERROR, "worker-begins-again", rp_f_int("worker", t->worker.index),
                rp_f_str("error", err->text), rp_f_int("in_ms", pause_ms));
-        for (int64_t end = rp_mono_ms() + pause_ms; rp_mono_ms() < end && !atomic_load(&s->stop);)
+        int64_t end_mono_ms = rp_mono_ms() + pause_ms;
+        while (rp_mono_ms() < end_mono_ms && !rp_worker_stopping(&t->worker))
             (void)usleep(50000);
-        if (atomic_load(&s->stop))
+        if (rp_worker_stopping(&t->worker))
             return 0;
         pause_ms = pause_ms < 16000 ? 2 * pause_ms : 30000;
         began_mono_ms = rp_mono_ms();
@@ -105,6 +113,30 @@ static void *run_worker(void *opaque)
     return NULL;
 }
 
+/* How long since the worker asked whether to stop; 0 while that is not too long. */
+static int64_t stuck_ms(const struct rp_worker *w)
+{
+    int64_t ms = rp_mono_tick_ms() - atomic_load(&w->asked_mono_ms);
+    return ms >= RP_STUCK_MS ? ms : 0;
+}
+
+/* While it drains, the deadline watches over it. */
+static bool is_healthy(void *opaque, char *why, size_t why_size)
+{
+    struct rp_service *s = opaque;
+    if (atomic_load(&s->stop))
+        return true;
+    for (int i = 0; i < s->section->workers; i++) {
+        int64_t ms = stuck_ms(&s->threads[i].worker);
+        if (ms > 0) {
+            (void)snprintf(why, why_size, "worker %d of %d has been stuck for %" PRId64 " s", i + 1,
+                           s->section->workers, ms / 1000);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_ready(void *opaque, char *why, size_t why_size)
 {
     struct rp_service *s = opaque;
@@ -112,6 +144,8 @@ static bool is_ready(void *opaque, char *why, size_t why_size)
         (void)snprintf(why, why_size, "draining");
         return false;
     }
+    if (!is_healthy(s, why, why_size))
+        return false;
     for (int i = 0; i < s->section->workers; i++)
         if (!atomic_load(&s->threads[i].worker.ready)) {
             (void)snprintf(why, why_size, "worker %d of %d is not ready", i + 1,
@@ -213,12 +247,26 @@ static void take_ends(struct rp_service *s, int64_t *deadline_mono_ms)
         *deadline_mono_ms = begin_drain(s, "a worker ended");
 }
 
+#define LOOK_MS 10000 /* between two looks whether a worker is stuck, at most */
+
 static int time_left(int64_t deadline_mono_ms)
 {
-    if (deadline_mono_ms < 0)
-        return -1;
-    int64_t left = deadline_mono_ms - rp_mono_ms();
-    return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
+    int64_t left = deadline_mono_ms < 0 ? LOOK_MS : deadline_mono_ms - rp_mono_ms();
+    return left < 0 ? 0 : left > LOOK_MS ? LOOK_MS : (int)left;
+}
+
+/* Each time that one gets stuck. */
+static void log_stuck(struct rp_service *s)
+{
+    for (int i = 0; i < s->n_threads && !atomic_load(&s->stop); i++) {
+        struct thread *t = &s->threads[i];
+        int64_t ms = stuck_ms(&t->worker);
+        if (ms > 0 && !t->stuck)
+            rp_log(RP_LOG_ERROR, "worker-stuck", rp_f_int("worker", i),
+                   rp_f_int("seconds", ms / 1000),
+                   rp_f_str("mend", "keep a stack trace of the process, and restart it"));
+        t->stuck = ms > 0;
+    }
 }
 
 /* The main thread's life: signals, until the last worker has ended. */
@@ -232,6 +280,7 @@ static void supervise(struct rp_service *s)
         int n = poll(fds, 2, left);
         if (n == 0 && left == 0)
             abandon(s, "the deadline has passed");
+        log_stuck(s);
         if (n <= 0)
             continue;
         if (fds[0].revents != 0)
@@ -268,6 +317,7 @@ static int init_workers(struct rp_service *s, struct rp_error *err)
             .config = s->config, .metrics = s->metrics, .index = i, .stop = &s->stop};
         (void)snprintf(w->instance, sizeof w->instance, "%s-%d", rp_instance_name(s->instance), i);
         w->policies = rp_policies_ref(s->config->policies);
+        atomic_store(&w->asked_mono_ms, rp_mono_tick_ms());
     }
     return 0;
 }
@@ -337,8 +387,9 @@ static int service_init(struct rp_service *s, struct rp_error *err)
     if (init_signals(s, err) != 0 || claim_instance(s, err) != 0 || init_metrics(s, err) != 0 ||
         init_workers(s, err) != 0)
         return -1;
-    return rp_http_start(s->section->listen, !s->section->listen_set, s->metrics, is_ready, s,
-                         &s->http, err);
+    const struct rp_http_probes probes = {is_healthy, is_ready, s};
+    return rp_http_start(s->section->listen, !s->section->listen_set, s->metrics, &probes, &s->http,
+                         err);
 }
 
 static void service_clear(struct rp_service *s)

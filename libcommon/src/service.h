@@ -24,11 +24,18 @@ struct rp_worker {
     struct rp_metrics *metrics;
     int index;               /* 0 .. workers - 1 */
     char instance[96];       /* "<instance>-<index>", unique among live processes */
-    const atomic_bool *stop; /* set: stop intake, drain, return */
+    const atomic_bool *stop; /* see rp_worker_stopping */
     _Atomic(struct rp_policies *) new_policies; /* the mailbox of rp_worker_policies */
     struct rp_policies *policies;
-    atomic_bool ready; /* set by the worker: it has its partitions and serves */
+    atomic_bool ready;             /* set by the worker: it has its partitions and serves */
+    _Atomic int64_t asked_mono_ms; /* rp_worker_stopping did */
 };
+
+/* Whether to stop intake, drain and return. A worker asks at each turn of its loop and while it
+ * waits for something that may not come; nothing else in it takes minutes. One that has not asked
+ * for RP_STUCK_MS is stuck: the log says so, and /healthz and /readyz answer 503. */
+bool rp_worker_stopping(struct rp_worker *w);
+#define RP_STUCK_MS INT64_C(300000)
 
 /* The policies in force; call once a batch, since a reload replaces them. */
 const struct rp_policies *rp_worker_policies(struct rp_worker *w);
@@ -38,8 +45,9 @@ struct rp_service_def {
     const char *about; /* one line for --help */
     /* This service's part of the configuration. */
     const struct rp_service_config *(*section)(const struct rp_config *config);
-    /* Runs until *w->stop; returns 0, or -1 with `err` when it cannot go on. It is called again,
-     * after a pause, when `err` is retriable or says RP_E_FENCED; else the process ends with 1. */
+    /* Runs until rp_worker_stopping; returns 0, or -1 with `err` when it cannot go on. It is called
+     * again, after a pause, when `err` is retriable or says RP_E_FENCED; else the process ends
+     * with 1. */
     int (*run)(struct rp_worker *w, struct rp_error *err);
 };
 

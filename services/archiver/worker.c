@@ -295,7 +295,7 @@ static int go_live(struct worker *w, struct part *part, struct rp_error *err)
 static void serve_parts(struct worker *w)
 {
     struct rp_error err;
-    for (size_t i = 0; i < w->parts.n; i++) {
+    for (size_t i = 0; i < w->parts.n && !rp_worker_stopping(w->service); i++) {
         struct part *part = &w->parts.items[i];
         if (!w->connected) {
             if (!part->paused)
@@ -476,7 +476,7 @@ static int poll_once(struct worker *w, struct rp_error *err)
 
 static int run(struct worker *w, struct rp_error *err)
 {
-    while (!atomic_load(w->service->stop)) {
+    while (!rp_worker_stopping(w->service)) {
         if (serve_connection(w, err) != 0)
             return -1;
         serve_parts(w);
@@ -538,7 +538,7 @@ int worker_run(struct rp_worker *service, struct rp_error *err)
         failed = keeper_start(service->config, &w.metrics, &w.keeper, err);
     if (failed == 0)
         failed = run(&w, err);
-    keeper_stop(w.keeper, !atomic_load(service->stop));
+    keeper_stop(w.keeper, !rp_worker_stopping(service));
     rp_stall_clear(&w.stall);
     rp_consumer_close(w.consumer);
     jobs_stop(jobs);

@@ -145,8 +145,8 @@ static int take_due(struct dispatch *d, struct lane *lane, int64_t horizon_us, s
 {
     struct frontier_entry entry;
     const struct rp_outbox *o = &d->outbox;
-    while (!rp_outbox_full(o) && frontier_peek(lane_frontier(lane), &entry) &&
-           entry.settle_ms <= horizon_us / 1000) {
+    while (!rp_outbox_full(o) && !rp_outbox_stopping(o) &&
+           frontier_peek(lane_frontier(lane), &entry) && entry.settle_ms <= horizon_us / 1000) {
         const struct rp_lesson *lesson =
             rp_lessons_find(&o->lessons, lane_topic(lane), lane_partition(lane), entry.offset);
         if (lesson != NULL && o->n > 0)

@@ -4,7 +4,7 @@
 
 #include "service.h"
 
-/* Settles the tiers' records until *w->stop: one consumer, one publisher, one thread. */
+/* Settles the tiers' records until it is told to stop: one consumer, one publisher, one thread. */
 int delayer_run(struct rp_worker *w, struct rp_error *err);
 
 #endif

@@ -16,6 +16,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char probe[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
+static bool is_healthy(void *opaque, char *why, size_t why_size)
+{
+    (void)opaque, (void)why, (void)why_size;
+    return true;
+}
+
 static bool is_ready(void *opaque, char *why, size_t why_size)
 {
     (void)opaque;
@@ -25,13 +31,13 @@ static bool is_ready(void *opaque, char *why, size_t why_size)
 
 static struct sockaddr_in serve(void)
 {
+    static const struct rp_http_probes probes = {is_healthy, is_ready, NULL};
     struct rp_http *http;
     struct rp_error err;
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct rp_metrics *metrics = rp_metrics_new();
     rp_log_setup(RP_LOG_ERROR, false, "http_fuzz");
-    if (metrics == NULL ||
-        rp_http_start("127.0.0.1:0", false, metrics, is_ready, NULL, &http, &err) != 0)
+    if (metrics == NULL || rp_http_start("127.0.0.1:0", false, metrics, &probes, &http, &err) != 0)
         abort();
     a.sin_port = htons((uint16_t)atoi(strrchr(rp_http_address(http), ':') + 1));
     return a;

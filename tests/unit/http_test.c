@@ -20,7 +20,8 @@
 struct fixture {
     struct rp_metrics *metrics;
     struct rp_http *http;
-    bool ready;
+    struct rp_http_probes probes;
+    bool healthy, ready;
     sem_t *hold; /* NULL, or what is waited for before it is said */
 };
 
@@ -34,14 +35,25 @@ static bool is_ready(void *opaque, char *why, size_t why_size)
     return f->ready;
 }
 
+static bool is_healthy(void *opaque, char *why, size_t why_size)
+{
+    const struct fixture *f = opaque;
+    if (!f->healthy)
+        (void)snprintf(why, why_size, "worker 2 is stuck");
+    return f->healthy;
+}
+
 static int setup(void **state)
 {
     static struct fixture f;
     struct rp_error err;
     rp_log_setup(RP_LOG_ERROR, false, "http_test");
-    f = (struct fixture){.metrics = rp_metrics_new(), .ready = true};
+    f = (struct fixture){.metrics = rp_metrics_new(),
+                         .probes = {is_healthy, is_ready, &f},
+                         .healthy = true,
+                         .ready = true};
     *state = &f;
-    return rp_http_start("127.0.0.1:0", false, f.metrics, is_ready, &f, &f.http, &err);
+    return rp_http_start("127.0.0.1:0", false, f.metrics, &f.probes, &f.http, &err);
 }
 
 static int teardown(void **state)
@@ -109,12 +121,14 @@ static void assert_answer(const char *answer, const char *status, const char *bo
     assert_string_equal(end + 4, body);
 }
 
-static void healthz_says_ok(void **state)
+static void healthz_says_ok_or_why_not(void **state)
 {
     struct fixture *f = *state;
     assert_answer(get(f->http, "GET", "/healthz"), "200", "ok\n");
     assert_answer(get(f->http, "GET", "/healthz?verbose=1"), "200", "ok\n");
     assert_answer(get(f->http, "HEAD", "/healthz"), "200", "");
+    f->healthy = false;
+    assert_answer(get(f->http, "GET", "/healthz"), "503", "worker 2 is stuck\n");
 }
 
 static void readyz_says_why_not(void **state)
@@ -221,7 +235,7 @@ static void garbage_does_no_harm_to_a_server_that_stops(void **state)
     for (int i = 0; i < 1000; i++) {
         struct rp_http *http;
         struct rp_error err;
-        assert_int_equal(rp_http_start("127.0.0.1:0", false, f->metrics, is_ready, f, &http, &err),
+        assert_int_equal(rp_http_start("127.0.0.1:0", false, f->metrics, &f->probes, &http, &err),
                          0);
         send_and_leave(http, garbage, sizeof garbage);
         (void)usleep((useconds_t)(i % 100));
@@ -272,7 +286,7 @@ static void a_taken_default_port_becomes_a_free_one(void **state)
     struct rp_http *second;
     struct rp_error err;
     const char *taken = rp_http_address(f->http);
-    assert_int_equal(rp_http_start(taken, true, f->metrics, is_ready, f, &second, &err), 0);
+    assert_int_equal(rp_http_start(taken, true, f->metrics, &f->probes, &second, &err), 0);
     assert_string_not_equal(rp_http_address(second), taken);
     assert_answer(get(second, "GET", "/healthz"), "200", "ok\n");
     rp_http_stop(second);
@@ -284,7 +298,7 @@ static void a_taken_configured_port_is_an_error(void **state)
     struct rp_http *second;
     struct rp_error err;
     assert_int_equal(
-        rp_http_start(rp_http_address(f->http), false, f->metrics, is_ready, f, &second, &err), -1);
+        rp_http_start(rp_http_address(f->http), false, f->metrics, &f->probes, &second, &err), -1);
     assert_int_equal(err.code, RP_E_IO);
     assert_non_null(strstr(err.text, "in use"));
 }
@@ -298,7 +312,7 @@ static void an_address_that_is_none_is_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rp_http *http;
         struct rp_error err;
-        assert_int_equal(rp_http_start(bad[i], true, f->metrics, is_ready, f, &http, &err), -1);
+        assert_int_equal(rp_http_start(bad[i], true, f->metrics, &f->probes, &http, &err), -1);
         assert_int_equal(err.code, RP_E_INVALID);
     }
 }
@@ -308,7 +322,7 @@ static void an_ipv6_address_is_in_brackets(void **state)
     struct fixture *f = *state;
     struct rp_http *http;
     struct rp_error err;
-    if (rp_http_start("[::1]:0", false, f->metrics, is_ready, f, &http, &err) != 0) {
+    if (rp_http_start("[::1]:0", false, f->metrics, &f->probes, &http, &err) != 0) {
         assert_int_equal(err.code, RP_E_IO); /* a machine without IPv6 */
         assert_non_null(strstr(err.text, "cannot listen on ::1:0: "));
         return;
@@ -322,7 +336,7 @@ static void an_ipv6_address_is_in_brackets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HTTP_TEST(healthz_says_ok),
+        HTTP_TEST(healthz_says_ok_or_why_not),
         HTTP_TEST(readyz_says_why_not),
         HTTP_TEST(metrics_are_prometheus_text),
         HTTP_TEST(metrics_tell_what_the_process_uses),

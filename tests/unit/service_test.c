@@ -5,10 +5,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +23,17 @@
 static char folder[64], config_file[96], log_file[96];
 static int tells[2];
 static int goes_on[2]; /* what a worker waits for */
+
+/* How far rp_mono_tick_ms, which tells how long a worker is stuck, is ahead. */
+static _Atomic int64_t ahead_ms;
+
+int64_t __real_rp_mono_tick_ms(void);
+int64_t __wrap_rp_mono_tick_ms(void);
+
+int64_t __wrap_rp_mono_tick_ms(void)
+{
+    return __real_rp_mono_tick_ms() + ahead_ms;
+}
 
 static int setup(void **state)
 {
@@ -87,7 +100,7 @@ static int run_until_stopped(struct rp_worker *w, struct rp_error *err)
     atomic_store(&w->ready, true);
     if (w->index == 0)
         tell('r');
-    while (!atomic_load(w->stop)) {
+    while (!rp_worker_stopping(w)) {
         const struct rp_policy *p = rp_policies_match(rp_worker_policies(w), rp_str("x"));
         if (w->index == 0 && rp_policy_target(p)[0] != target)
             tell(target = rp_policy_target(p)[0]);
@@ -174,7 +187,7 @@ static int exit_code(pid_t pid)
     return WEXITSTATUS(status);
 }
 
-static void assert_logged(const char *what)
+static const char *read_log(void)
 {
     static char text[1 << 16];
     FILE *f = fopen(log_file, "r");
@@ -182,8 +195,37 @@ static void assert_logged(const char *what)
     size_t n = fread(text, 1, sizeof text - 1, f);
     text[n] = '\0';
     (void)fclose(f);
+    return text;
+}
+
+static void assert_logged(const char *what)
+{
+    const char *text = read_log();
     if (strstr(text, what) == NULL)
         fail_msg("'%s' is not in: %s", what, text);
+}
+
+/* Asks the service where its log says that it listens. */
+static void assert_answers(const char *path, const char *status, const char *body)
+{
+    static const char listens[] = "listening address=127.0.0.1:";
+    char request[128], answer[1024];
+    const char *port = strstr(read_log(), listens);
+    assert_non_null(port);
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                            .sin_port = htons((uint16_t)atoi(port + strlen(listens)))};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&a, sizeof a), 0);
+    int n = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\n\r\n", path);
+    assert_int_equal(send(fd, request, (size_t)n, 0), n);
+    ssize_t len = recv(fd, answer, sizeof answer - 1, MSG_WAITALL);
+    assert_true(len > 12);
+    answer[len] = '\0';
+    (void)close(fd);
+    assert_memory_equal(answer + 9, status, 3);
+    assert_non_null(strstr(answer, body));
 }
 
 static void a_signal_drains_and_exits_with_0(void **state)
@@ -199,6 +241,47 @@ static void a_signal_drains_and_exits_with_0(void **state)
         assert_logged("draining why=SIG");
         assert_logged("stopped exit=0");
     }
+}
+
+/* The second worker does not ask whether to stop, until it is let go. */
+static int run_and_get_stuck(struct rp_worker *w, struct rp_error *err)
+{
+    char go_on;
+    (void)err;
+    if (w->index == 1) {
+        atomic_store(&w->ready, true);
+        if (read(goes_on[0], &go_on, 1) != 1)
+            return -1;
+    }
+    while (!rp_worker_stopping(w)) {
+        atomic_store(&w->ready, true);
+        if (w->index == 0 && ahead_ms == 0) {
+            ahead_ms = RP_STUCK_MS;
+            (void)rp_worker_stopping(w);
+            tell('r');
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    }
+    return 0;
+}
+
+static void a_worker_that_is_stuck_is_told_of(void **state)
+{
+    (void)state;
+    write_config("listen: '127.0.0.1:0'");
+    assert_int_equal(pipe(goes_on), 0);
+    pid_t pid = start_with_config(run_and_get_stuck);
+    assert_told('r');
+    assert_answers("/healthz", "503", "worker 2 of 2 has been stuck for 300 s\n");
+    assert_answers("/readyz", "503", "worker 2 of 2 has been stuck for 300 s\n");
+    assert_int_equal(kill(pid, SIGHUP), 0); /* or it would look some seconds later */
+    while (strstr(read_log(), "worker-stuck worker=1 seconds=300 ") == NULL)
+        (void)usleep(1000);
+    assert_int_equal(write(goes_on[1], "g", 1), 1);
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    assert_int_equal(exit_code(pid), 0);
+    (void)close(goes_on[0]);
+    (void)close(goes_on[1]);
 }
 
 static void a_second_signal_gives_the_drain_up(void **state)
@@ -390,6 +473,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SERVICE_TEST(a_signal_drains_and_exits_with_0),
+        SERVICE_TEST(a_worker_that_is_stuck_is_told_of),
         SERVICE_TEST(a_second_signal_gives_the_drain_up),
         SERVICE_TEST(a_drain_has_an_end),
         SERVICE_TEST(a_worker_that_fails_ends_the_others_and_exits_with_1),
