@@ -130,7 +130,7 @@ class Load:
     def watch_tiers(self):
         """Reads what lies in those that there are by now, as far as nobody trims it before."""
         for tier in set(self.pipeline.config["tiers"]) - self.tiers.keys():
-            self.tiers[tier] = self.pipeline.reader(f"{self.pipeline.prefix}retry-{tier}", wait_ms=500)
+            self.tiers[tier] = self.pipeline.reader(f"{self.pipeline.prefix}retry-{tier}")
 
     def emit(self, kind=None, key=None, bulk=30_000):
         """A task's first failure. Kind and key are drawn where they are not said."""

@@ -14,13 +14,12 @@ import urllib.error
 import urllib.request
 import uuid
 
-import psycopg
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from psycopg.rows import dict_row
 
 import contract
 from contract import now_ms
-from servers import ROOT, free_port
+from servers import ROOT, Database, free_port
 
 BUILD = ROOT / os.environ.get("REPRISE_BUILD", "build")
 
@@ -76,8 +75,8 @@ def record_of(message, received_ms):
 class Reader:
     """Reads all of a topic from its beginning, as a handler with isolation.level=read_committed does."""
 
-    def __init__(self, bootstrap, topic, wait_ms=10):
-        self.bootstrap, self.topic, self.wait_ms = bootstrap, topic, wait_ms
+    def __init__(self, bootstrap, topic):
+        self.bootstrap, self.topic = bootstrap, topic
         self.records, self.next = [], {}
         self.open()
 
@@ -89,7 +88,6 @@ class Reader:
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": self.wait_ms,
             }
         )
         self.consumer.assign(
@@ -220,6 +218,7 @@ class Pipeline:
         self.folder = BUILD / folder / self.name
         self.folder.mkdir(parents=True)
         self.dsn = postgres.create_database(self.name)
+        self.database = Database(self.dsn)
         self.services, self.readers = [], []
         self.config = {
             "tiers": ["1s", "3s"],
@@ -285,8 +284,8 @@ class Pipeline:
     def create_target(self, name, **config):
         return self.kafka.create_topic(self.target(name), **config)
 
-    def reader(self, topic, **options):
-        self.readers.append(Reader(self.kafka.bootstrap, topic, **options))
+    def reader(self, topic):
+        self.readers.append(Reader(self.kafka.bootstrap, topic))
         return self.readers[-1]
 
     def send(self, value, key=None, headers=None):
@@ -302,9 +301,7 @@ class Pipeline:
     def dead_letters(self, **where):
         """Rows of PostgreSQL with these values."""
         conditions = " and ".join(f"{name} = %({name})s" for name in where) or "true"
-        with psycopg.connect(self.dsn, row_factory=dict_row) as connection:
-            query = f"select * from dead_letter where {conditions}"
-            return connection.execute(query, where).fetchall()
+        return self.database.query(f"select * from dead_letter where {conditions}", where, dict_row)
 
     def dead_letter(self, timeout=30, **where):
         """The one row with these values, once it is there."""
@@ -320,6 +317,7 @@ class Pipeline:
         faults = []
         while self.readers:
             self.readers.pop().close()
+        self.database.close()
         self.producer = None
         running = [s for s in self.services if s.running()]
         for service in running:

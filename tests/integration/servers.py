@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from psycopg.rows import tuple_row
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -134,6 +135,34 @@ class Kafka:
         while len(self.admin.describe_acls(mine).result()) < len(acls):  # until the broker heeds them
             assert time.monotonic() < deadline, f"no ACLs of {topic}"
             time.sleep(0.05)
+
+
+class Database:
+    """A connection that is kept, since to make one takes longer than to ask, and that is made anew where it broke."""
+
+    def __init__(self, dsn, **options):
+        self.dsn, self.options, self.connection = dsn, options, None
+
+    def query(self, sql, values=None, row_factory=tuple_row):
+        """The rows; None where the statement has none."""
+        kept = self.connection is not None
+        try:
+            if not kept:  # no prepared statements: what a table is may change
+                self.connection = psycopg.connect(self.dsn, autocommit=True, prepare_threshold=None, **self.options)
+            cursor = self.connection.cursor(row_factory=row_factory).execute(sql, values)
+            return cursor.fetchall() if cursor.description else None
+        except psycopg.Error:
+            if self.connection is None or not self.connection.closed:
+                raise
+            self.connection = None
+            if not kept:
+                raise
+        return self.query(sql, values, row_factory)
+
+    def close(self):
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = None
 
 
 class Postgres:

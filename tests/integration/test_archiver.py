@@ -65,10 +65,6 @@ def ended(service):
     return service.process.poll() is not None or status.rsplit(")")[1].split()[0] == "T"
 
 
-def archived(connection):
-    return connection.execute("select count(*) from dead_letter").fetchone()[0]
-
-
 class Archive:
     """A pipeline that has an archiver only; its dead letters come from the test."""
 
@@ -108,13 +104,10 @@ class Archive:
         return sum(offset.result().offset for offset in found.values())
 
     def query(self, sql, *values):
-        with psycopg.connect(self.pipeline.dsn, autocommit=True) as connection:
-            cursor = connection.execute(sql, values or None)
-            return cursor.fetchall() if cursor.description else None
+        return self.pipeline.database.query(sql, values or None)
 
     def rows(self):
-        with psycopg.connect(self.pipeline.dsn) as connection:
-            return archived(connection)
+        return self.query("select count(*) from dead_letter")[0][0]
 
     def wait_for_all(self, timeout=60):
         """Until each record has a row; then none may have two."""
@@ -311,7 +304,7 @@ def test_a_batch_that_waits_for_the_one_before_does_not_lock_the_table_for_long(
     archive.pipeline.start("archiver")
     ages = []
     with psycopg.connect(archive.pipeline.dsn, autocommit=True) as connection:
-        while archived(connection) < archive.sent:
+        while archive.rows() < archive.sent:
             # Looked at once: what a backend waits for is read anew each time, and who has just
             # committed, and waits for the client, would be taken for who is sent to.
             ages += connection.execute(

@@ -8,8 +8,8 @@ import pathlib
 import subprocess
 import time
 
-import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from crash_points import crash_points
 from dlq import answered
@@ -47,9 +47,7 @@ class Replays:
         return replays
 
     def query(self, sql, *values, **named):
-        with psycopg.connect(self.pipeline.dsn, autocommit=True) as connection:
-            cursor = connection.execute(sql, named or values or None)
-            return cursor.fetchall() if cursor.description else None
+        return self.pipeline.database.query(sql, named or values or None)
 
     def insert(self, name, count, target, none_every=0, task_type="payment"):
         """So many dead letters, of tasks NAME-0...; each none_every-th has a target that is not there."""
@@ -76,8 +74,8 @@ class Replays:
     def job(self, of=None):
         """The newest job, or the one of this id."""
         where = "where job = %s" if of else "where %s::text is null order by created_at desc limit 1"
-        with psycopg.connect(self.pipeline.dsn, row_factory=psycopg.rows.dict_row) as connection:
-            return connection.execute(f"select * from replay_job {where}", [of]).fetchone()
+        rows = self.pipeline.database.query(f"select * from replay_job {where}", [of], dict_row)
+        return rows[0] if rows else None
 
     def age(self):
         """As if some time had passed since a runner died, and what it had asked of the server were over."""
@@ -223,6 +221,7 @@ def test_planning_sorts_no_payloads(new_pipeline):
     replays = Replays.with_handler(new_pipeline, "sorts")
 
     def wrote():
+        replays.pipeline.database.close()
         wait_for(lambda: replays.query("select count(*) from pg_stat_activity where datname = current_database()") == [(1,)],
                  "its sessions to end")  # fmt: skip
         return replays.query("select temp_bytes from pg_stat_database where datname = current_database()")[0][0]
