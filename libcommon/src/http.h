@@ -20,7 +20,7 @@ struct rp_http_probes {
 };
 
 /* Listens on "host:port"; port 0 is any free one. With `fall_back`, a taken port becomes any free
- * one (it is logged). Logs the address. `metrics` is borrowed. */
+ * one (it is logged). Logs the address. `metrics` and the probes' `opaque` are borrowed. */
 RP_NODISCARD int rp_http_start(const char *address, bool fall_back, struct rp_metrics *metrics,
                                const struct rp_http_probes *probes, struct rp_http **out,
                                struct rp_error *err);

@@ -82,8 +82,8 @@ void rp_params_each(struct rp_doc *doc, const yaml_node_t *map, size_t max, rp_p
 #define RP_EXPECTED_TEXT 320
 void rp_params_expected(const struct rp_param *param, char out[RP_EXPECTED_TEXT]);
 
-/* Writes the paths of those parameters that differ, "tiers, targets.allow", into `out`, as many as
- * it has room for. Not of tables with RP_P_ONE_OF. */
+/* Writes the paths of those parameters that differ, be it in the order of what they list, into
+ * `out`: "tiers, targets.allow", as many as it has room for. Not of tables with RP_P_ONE_OF. */
 void rp_params_compare(const struct rp_param *params, const void *a, const void *b, char *out,
                        size_t size);
 

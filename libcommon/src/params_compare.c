@@ -16,7 +16,7 @@ static void add(struct comparison *c, const char *path)
     if (c->len + strlen(sep) + strlen(path) + sizeof more <= c->size)
         c->len += (size_t)snprintf(c->out + c->len, c->size - c->len, "%s%s", sep, path);
     else
-        (void)snprintf(c->out + c->len, c->size - c->len, "%s", more);
+        c->len = c->size = c->len + (size_t)snprintf(c->out + c->len, c->size - c->len, "%s", more);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -47,8 +47,7 @@ static void compare(const struct rp_param *params, const char *prefix, const voi
     for (const struct rp_param *p = params; p->key != NULL; p++) {
         char path[128];
         const char *left = (const char *)a + p->offset, *right = (const char *)b + p->offset;
-        (void)snprintf(path, sizeof path, "%s%s%s", prefix, p->key,
-                       p->type == RP_P_MAP ? "." : "");
+        (void)snprintf(path, sizeof path, "%s%s%s", prefix, p->key, p->type == RP_P_MAP ? "." : "");
         if (p->type == RP_P_MAP)
             compare(p->fields, path, left, right, c);
         else if (!same(p, left, right))

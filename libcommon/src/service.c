@@ -43,6 +43,7 @@ struct rp_service {
     int signals;   /* signalfd */
     int ends;      /* eventfd: how many workers ended */
     bool signalled;
+    int64_t looked_mono_ms; /* log_stuck did */
     atomic_bool stop;
     atomic_bool failed; /* a worker could not go on */
 };
@@ -258,6 +259,10 @@ static int time_left(int64_t deadline_mono_ms)
 /* Each time that one gets stuck. */
 static void log_stuck(struct rp_service *s)
 {
+    int64_t before_mono_ms = s->looked_mono_ms;
+    s->looked_mono_ms = rp_mono_ms();
+    if (s->looked_mono_ms - before_mono_ms > 2 * LOOK_MS)
+        return; /* the whole process stood still */
     for (int i = 0; i < s->n_threads && !atomic_load(&s->stop); i++) {
         struct thread *t = &s->threads[i];
         int64_t ms = stuck_ms(&t->worker);
@@ -449,7 +454,8 @@ static void print_help(const struct rp_service_def *def)
                  "  -V, --version      print the version, and exit\n\n"
                  "SIGTERM or SIGINT: stop intake, finish what is in hand, commit, exit; a second "
                  "one exits at once.\n"
-                 "SIGHUP: load the policies anew; a bad file is refused, and the old ones stay.\n\n"
+                 "SIGHUP: load the policies anew; a bad file is refused, and the old ones stay.\n"
+                 "What else differs is logged, and takes a restart.\n\n"
                  "Exit codes: 0 drained, 1 failed, 2 usage or configuration, 3 drain abandoned.\n",
                  def->name, def->about);
 }

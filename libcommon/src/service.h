@@ -14,8 +14,8 @@
  * --help, --version, --reference), configuration, log, metrics, probes, signals, and the worker
  * threads. SIGTERM or SIGINT: workers are told to stop and have drain_ms; a second one, or the
  * time's end, exits at once with 3. SIGHUP: policies are loaded anew and handed to the workers; a
- * bad file is refused, logged, and the old ones stay. Exit codes: 0 drained, 1 failed, 2 usage or
- * configuration, 3 drain abandoned. */
+ * bad file is refused, logged, and the old ones stay; what else differs is logged, and stays too.
+ * Exit codes: 0 drained, 1 failed, 2 usage or configuration, 3 drain abandoned. */
 struct rp_service;
 
 /* A worker's view of the service. Every call here is for the worker's own thread. */

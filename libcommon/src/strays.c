@@ -10,6 +10,7 @@
 
 #define ASK_MS  5000
 #define READ_MS 5000 /* of a topic */
+#define ALL_MS  120000
 
 static bool is_named_like_a_tier(const struct rp_config *c, const char *topic)
 {
@@ -74,8 +75,8 @@ static bool has_record(rd_kafka_t *rk, const char *topic, int32_t partition, int
     return found;
 }
 
-static int count(rd_kafka_t *rk, const struct rd_kafka_metadata_topic *topic, int64_t *out,
-                 struct rp_error *err)
+static int count(rd_kafka_t *rk, const struct rd_kafka_metadata_topic *topic, int64_t end_mono_ms,
+                 int64_t *out, struct rp_error *err)
 {
     bool found = false;
     *out = 0;
@@ -83,6 +84,9 @@ static int count(rd_kafka_t *rk, const struct rd_kafka_metadata_topic *topic, in
         return rp_kafka_fail(err, topic->err, topic->topic);
     for (int i = 0; i < topic->partition_cnt; i++) {
         int64_t begin, end;
+        if (rp_mono_ms() >= end_mono_ms)
+            return rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "%s: the brokers take too long",
+                           topic->topic);
         if (read_span(rk, topic->topic, topic->partitions[i].id, &begin, &end, err) != 0)
             return -1;
         *out += end - begin;
@@ -98,6 +102,7 @@ static int find(const struct rp_config *config, rd_kafka_t *rk,
                 const struct rd_kafka_metadata *cluster, rp_stray_fn *tell, void *opaque,
                 struct rp_error *err)
 {
+    int64_t end_mono_ms = rp_mono_ms() + ALL_MS;
     for (int i = 0; i < cluster->topic_cnt; i++) {
         const char *topic = cluster->topics[i].topic;
         size_t place = place_of(config, topic);
@@ -105,7 +110,7 @@ static int find(const struct rp_config *config, rd_kafka_t *rk,
         int64_t records;
         if (!retired && (place < config->n_tiers || !is_named_like_a_tier(config, topic)))
             continue;
-        if (count(rk, &cluster->topics[i], &records, err) != 0)
+        if (count(rk, &cluster->topics[i], end_mono_ms, &records, err) != 0)
             return -1;
         if (retired || records > 0)
             tell(opaque, topic, retired, records);

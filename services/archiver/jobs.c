@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobs.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -243,6 +244,9 @@ void jobs_stop(struct jobs *jobs)
     if (jobs == NULL)
         return;
     atomic_store(&jobs->stop, true);
-    (void)pthread_join(jobs->thread, NULL);
+    while (pthread_tryjoin_np(jobs->thread, NULL) == EBUSY) { /* to end a job may take minutes */
+        (void)rp_worker_stopping(jobs->service);
+        (void)usleep(NAP_MS * 1000);
+    }
     free(jobs);
 }

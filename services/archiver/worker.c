@@ -35,6 +35,7 @@
 #define SENT_MS INT64_C(500)
 /* Meanwhile PostgreSQL reads less than what the socket holds. */
 #define PUSH_MS 1
+#define ASK_MS  1000 /* between two questions whether to stop, at most */
 
 /* A batch and the connection that it goes by. */
 struct lane {
@@ -211,6 +212,9 @@ static void settle(struct worker *w)
         return;
     if (!wait_for_writer(w))
         batch_recall(w->filling->batch, w->filling->store);
+    /* Rows that are refused are found one by one, which may take minutes. */
+    while (!writer_wait(w->writer, rp_mono_ms() + ASK_MS))
+        (void)rp_worker_stopping(w->service);
     if (writer_take(w->writer, &w->parts, &err) != 0) {
         database_failed(w, &err);
         return;

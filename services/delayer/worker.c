@@ -35,6 +35,7 @@ struct delayer {
     struct rp_outbox *outbox; /* that of `dispatch` */
     struct rp_stall stall;
     int64_t gauge_mono_ms, commit_mono_ms;
+    size_t next_end;  /* the lane whose log's end is checked next */
     bool joined;      /* the group has given us partitions, or none */
     bool committing;  /* a commit is under way */
     bool uncommitted; /* the last one failed; it is tried again and again */
@@ -226,13 +227,21 @@ static void take_over(struct delayer *d)
                  d->joined && d->outbox->backoff_ms == 0 && d->lanes.n == d->lanes.all);
 }
 
+/* One a call, since each may wait for its answer. */
+static void check_an_end(struct delayer *d)
+{
+    if (d->lanes.n == 0)
+        return;
+    struct lane *lane = d->lanes.items[d->next_end++ % d->lanes.n];
+    if (lane_check_end(lane))
+        forget(d, lane);
+}
+
 static void keep_house(struct delayer *d)
 {
     struct rp_error err;
     int64_t now_mono_ms = rp_mono_ms();
-    for (size_t i = 0; i < d->lanes.n; i++)
-        if (lane_check_end(d->lanes.items[i]))
-            forget(d, d->lanes.items[i]);
+    check_an_end(d);
     if (rp_stall_due(&d->stall) &&
         rp_stall_look(&d->stall, d->lanes.consumer, lanes_emptied(&d->lanes), &err) != 0)
         rp_outbox_give_up(d->outbox, &err);

@@ -208,7 +208,7 @@ def test_a_reader_knows_when_a_record_came_although_it_reads_on():
 
 def test_what_a_removed_service_logged_is_looked_at(tmp_path):
     pipeline = Pipeline.__new__(Pipeline)
-    pipeline.folder, pipeline.services, pipeline.readers = tmp_path, [], []
+    pipeline.folder, pipeline.services, pipeline.readers, pipeline.database = tmp_path, [], [], MagicMock()
     (tmp_path / "replay-0.log").write_text("x.c:1: runtime error: y")
     assert len(pipeline.close()) == 1
 

@@ -138,17 +138,18 @@ class Kafka:
 
 
 class Database:
-    """A connection that is kept, since to make one takes longer than to ask, and that is made anew where it broke."""
+    """A connection that is kept, since to make one takes longer than to ask. Where it broke, it is made anew, and what
+    was asked is asked again."""
 
-    def __init__(self, dsn, **options):
-        self.dsn, self.options, self.connection = dsn, options, None
+    def __init__(self, dsn):
+        self.dsn, self.connection = dsn, None
 
     def query(self, sql, values=None, row_factory=tuple_row):
         """The rows; None where the statement has none."""
         kept = self.connection is not None
         try:
             if not kept:  # no prepared statements: what a table is may change
-                self.connection = psycopg.connect(self.dsn, autocommit=True, prepare_threshold=None, **self.options)
+                self.connection = psycopg.connect(self.dsn, autocommit=True, prepare_threshold=None)
             cursor = self.connection.cursor(row_factory=row_factory).execute(sql, values)
             return cursor.fetchall() if cursor.description else None
         except psycopg.Error:

@@ -133,7 +133,9 @@ static void so_many_replays_run_at_once_and_each_once(void **state)
 {
     struct rp_config *config = load_good("targets: {allow: [a]}\n");
     struct rp_config *later = load_good("targets: {allow: [b]}\n");
+    atomic_bool stop = false;
     struct rp_worker worker = {.config = config,
+                               .stop = &stop,
                                .instance = "one-0",
                                .policies = rp_policies_ref(config->policies),
                                .new_policies = rp_policies_ref(later->policies)};
