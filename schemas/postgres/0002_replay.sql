@@ -284,7 +284,8 @@ CREATE FUNCTION dead_letter_saw_yesterday() RETURNS boolean LANGUAGE sql STABLE 
 $$;
 
 -- Writes the counts down as they are now, once in `every`, whoever asks; false where that was done.
--- What is older than `keep` goes.
+-- Types come from outside: beyond the 1,000 largest rows all are one, `other`. What is older than `keep`
+-- goes.
 CREATE FUNCTION dead_letter_snapshot(every interval, keep interval) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -295,15 +296,29 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO dead_letter_stat
-    SELECT this, task_type, reason, category,
-           coalesce(sum(n) FILTER (WHERE status = 'dead'), 0),
-           coalesce(sum(n) FILTER (WHERE status = 'replaying'), 0),
-           coalesce(sum(n) FILTER (WHERE status = 'replayed'), 0),
-           coalesce(sum(n) FILTER (WHERE status = 'discarded'), 0), sum(came_back)
-      FROM dead_letter_count GROUP BY 2, 3, 4 HAVING sum(n) <> 0;
+    WITH s AS (
+        SELECT task_type, reason, category,
+               coalesce(sum(n) FILTER (WHERE status = 'dead'), 0) AS dead,
+               coalesce(sum(n) FILTER (WHERE status = 'replaying'), 0) AS replaying,
+               coalesce(sum(n) FILTER (WHERE status = 'replayed'), 0) AS replayed,
+               coalesce(sum(n) FILTER (WHERE status = 'discarded'), 0) AS discarded,
+               sum(came_back) AS came_back, row_number() OVER (ORDER BY sum(n) DESC) > 1000 AS less
+          FROM dead_letter_count GROUP BY 1, 2, 3 HAVING sum(n) <> 0
+    )
+    SELECT this, CASE WHEN less THEN 'other' ELSE task_type END,
+           CASE WHEN less THEN 'other' ELSE reason END, CASE WHEN less THEN 'other' ELSE category END,
+           sum(dead), sum(replaying), sum(replayed), sum(discarded), sum(came_back)
+      FROM s GROUP BY less, 2, 3, 4;
     DELETE FROM dead_letter_stat WHERE at < now() - keep AND (SELECT dead_letter_saw_yesterday());
     RETURN true;
 END
+$$;
+
+-- Where that takes longer than it may: a row without counts, of no reason, says that there was a time.
+CREATE FUNCTION dead_letter_skip_snapshot(every interval) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO dead_letter_stat
+    SELECT this, NULL, '', NULL, 0, 0, 0, 0, 0 FROM date_bin(every, now(), '2000-01-01 00:00Z') AS this
+     WHERE NOT EXISTS (SELECT FROM dead_letter_stat WHERE at >= this AND at < this + every);
 $$;
 
 -- Counts the rows of a day anew, for who has changed them behind the triggers' back (TRUNCATE, a

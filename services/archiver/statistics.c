@@ -16,6 +16,8 @@
 #define FOLD_MS   INT64_C(10000)
 /* At a time; an archive of 30 days has 720. */
 #define FOLD_HOURS "100"
+/* More than the backlog has series. */
+#define MOST_ROWS "1000"
 
 /* In one statement they might take longer than it may, and would then be as many the next time. */
 static int fold(struct rp_db *db, struct rp_error *err)
@@ -32,6 +34,19 @@ static int fold(struct rp_db *db, struct rp_error *err)
     return 0;
 }
 
+/* Retention looks at statistics to see whether the clock can be right, and so does not wait for
+ * them for good where there is too much to count. */
+static int skip(struct rp_db *db, const char *every, struct rp_error *err)
+{
+    static const char sql[] = "SELECT dead_letter_skip_snapshot($1::float8 * interval '1 ms')";
+    const char *values[] = {every};
+    PGresult *result;
+    if (rp_db_query(db, sql, 1, values, &result, err) != 0)
+        return -1;
+    PQclear(result);
+    return 0;
+}
+
 /* Whoever comes first in an interval writes it down; the others find it done. */
 static int take(struct statistics *s, struct rp_db *db, struct rp_error *err)
 {
@@ -42,8 +57,12 @@ static int take(struct statistics *s, struct rp_db *db, struct rp_error *err)
     (void)snprintf(every, sizeof every, "%" PRId64, s->config->statistics_ms);
     (void)snprintf(keep, sizeof keep, "%" PRId64, s->config->retention.statistics_ms);
     const char *values[] = {every, keep};
-    if (rp_db_query(db, sql, 2, values, &result, err) != 0)
+    if (rp_db_query(db, sql, 2, values, &result, err) != 0) {
+        struct rp_error second;
+        if (rp_db_alive(db))
+            (void)skip(db, every, &second);
         return -1;
+    }
     bool taken = PQgetvalue(result, 0, 0)[0] == '1';
     PQclear(result);
     RP_CRASH_POINT(statistics_taken);
@@ -140,16 +159,27 @@ void statistics_forget(struct statistics *s)
         rp_series_set(s->metrics->backlog_seen[i], 0);
 }
 
-/* The largest come first, so that they have a series each when not all can. */
+/* The largest come first, so that they have a series each when not all can. Types come from
+ * outside: what they are beyond so many rows is added up. */
 static int set_all(struct statistics *s, struct rp_db *db, struct rp_error *err)
 {
     static const char sql[] =
-        "SELECT coalesce(task_type, ''), reason, coalesce(category, ''), status, sum(n),"
-        " (extract(epoch FROM min(hour) FILTER (WHERE status = 'dead' AND n > 0)))::bigint"
-        " FROM (SELECT hour, task_type, reason, category, status, sum(n) AS n"
-        "  FROM dead_letter_count GROUP BY 1, 2, 3, 4, 5) AS c"
-        " GROUP BY 1, 2, 3, 4 HAVING sum(n) <> 0 ORDER BY sum(n) DESC";
+        "WITH c AS ("
+        "  SELECT hour, task_type, reason, category, status, sum(n) AS n"
+        "   FROM dead_letter_count GROUP BY 1, 2, 3, 4, 5),"
+        " s AS ("
+        "  SELECT coalesce(task_type, '') AS task_type, reason, coalesce(category, '') AS category,"
+        "   status, sum(n) AS n,"
+        "   (extract(epoch FROM min(hour) FILTER (WHERE status = 'dead' AND n > 0)))::bigint AS "
+        "first"
+        "   FROM c GROUP BY 1, 2, 3, 4 HAVING sum(n) <> 0),"
+        " l AS (SELECT *, row_number() OVER (ORDER BY n DESC) > " MOST_ROWS " AS less FROM s)"
+        " SELECT CASE WHEN less THEN 'other' ELSE task_type END,"
+        "  CASE WHEN less THEN 'other' ELSE reason END,"
+        "  CASE WHEN less THEN 'other' ELSE category END, status, sum(n) AS n, min(first)"
+        " FROM l GROUP BY less, 1, 2, 3, 4 ORDER BY less, n DESC";
     PGresult *rows;
+    s->gauge_mono_ms = rp_mono_ms() + AGAIN_MS;
     if (rp_db_query(db, sql, 0, NULL, &rows, err) != 0)
         return -1;
     set_gauges(s->metrics, rows);

@@ -56,6 +56,20 @@ def test_a_database_with_dead_letters_is_brought_up_to_date(new_db):
     assert "nothing to do" in new_db.migrate()
 
 
+def test_statistics_of_many_types_have_an_end(db):
+    db.add_letters(3000, f"{DAY} 10:00Z", types=1500)
+    assert db.query("select dead_letter_snapshot('1 day', '90 days')") == [(True,)]
+    whole = "count(*)::int, sum(dead)::int, count(*) filter (where task_type = 'other')::int"
+    (found,) = db.query(f"select {whole} from dead_letter_stat")
+    assert found == (1001, 3000, 1)
+    db.query("select dead_letter_skip_snapshot('1 day')")  # there is one
+    assert db.query(f"select {whole} from dead_letter_stat") == [found]
+    db.query("delete from dead_letter_stat")
+    db.query("select dead_letter_skip_snapshot('1 day')")
+    assert db.query("select reason, dead from dead_letter_stat") == [("", 0)]
+    assert db.query("select dead_letter_snapshot('1 day', '90 days')") == [(False,)]
+
+
 def test_what_came_back_again_and_again_knows_how_often(db):
     db.add_letters(5, f"{DAY} 10:00Z", days=3)
     db.query("update dead_letter as d set replay_of_at = o.dead_at, replay_of = o.id from dead_letter as o where o.id = d.id - 1")

@@ -465,3 +465,12 @@ def test_retention_drops_a_day_of_a_million_in_a_moment(new_pipeline):
     assert detail == {"day": str(old), "rows": 1_000_000}
     archive.send_letters(10)
     wait_for(lambda: archive.rows() == 11, "new rows")
+
+
+def test_the_backlog_of_many_types_is_whole(new_keeper):
+    keeper = new_keeper(archiver={"statistics": "1s"})
+    keeper.add(3, 3000, types=1500)
+    service = keeper.start()
+    wait_for(lambda: service.metric("reprise_archiver_backlog") == 3000, "the gauges")
+    assert service.metric(r'reprise_archiver_backlog{type="other"') > 2000
+    assert service.metric(r'reprise_archiver_dead_letters{status="dead"}') == 3000

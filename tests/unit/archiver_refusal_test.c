@@ -219,10 +219,14 @@ static void statistics_are_taken_once_an_interval(void **state)
         /* What cannot be taken is still shown, and not tried again at once. */
         assert_int_equal(rp_series_value(counts.oldest_dead), n <= 2 ? 12 : 0);
         assert_int_equal(s.again_mono_ms > 0, n <= 2);
+        /* Nor is what cannot be shown. */
+        assert_true(s.gauge_mono_ms > now_mono_ms);
+        assert_int_equal(pg_statements("SELECT dead_letter_skip_snapshot"), n == 1);
         rp_db_close(db);
     }
     pg_begin(answers);
     assert_int_equal(rp_db_open("", "test", 1000, &db, &err), 0);
+    s.gauge_mono_ms = 0;
     assert_int_equal(statistics_serve(&s, db, NOW_MS, &err), 0);
     assert_int_equal(statistics_serve(&s, db, NOW_MS, &err), 0);
     rp_db_close(db);
