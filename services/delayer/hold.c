@@ -325,6 +325,11 @@ void hold_drop(struct hold *h, uint64_t handle)
         segment_close(h, i);
 }
 
+bool hold_is_over(const struct hold *h)
+{
+    return h->spill_fails && h->in_memory / 2 > h->budget;
+}
+
 size_t hold_memory_bytes(const struct hold *h)
 {
     return h->in_memory - h->n_spares * SEGMENT_SIZE;

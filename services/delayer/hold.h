@@ -2,6 +2,7 @@
 #ifndef REPRISE_HOLD_H
 #define REPRISE_HOLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,7 +12,7 @@
  * is over the memory budget goes to a file without a name in `spill_dir`, oldest segment first, and
  * is read back when it is due. A segment is given back when the last of its records is dropped.
  * Where the file cannot be written (a full disk), segments stay in memory, and it says so once:
- * what is held is never lost. Not thread-safe. */
+ * what is held is never lost, and who puts looks at hold_is_over. Not thread-safe. */
 struct hold;
 
 RP_NODISCARD int hold_new(size_t memory_bytes, const char *spill_dir, struct hold **out,
@@ -27,6 +28,8 @@ RP_NODISCARD int hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratc
                           struct rp_bytes *out, struct rp_error *err);
 void hold_drop(struct hold *h, uint64_t handle);
 
+/* Twice the budget is in memory, since the file cannot be written. */
+bool hold_is_over(const struct hold *h);
 size_t hold_memory_bytes(const struct hold *h);
 size_t hold_spilled_bytes(const struct hold *h);
 

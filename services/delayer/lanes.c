@@ -178,7 +178,7 @@ static int read_lane(struct lanes *l, struct lane *lane, bool behind, int64_t no
 
 bool lanes_full(const struct lanes *l)
 {
-    return lanes_held(l) >= (size_t)l->config->max_held;
+    return lanes_held(l) >= (size_t)l->config->max_held || hold_is_over(l->hold);
 }
 
 /* With no more room, only recoveries go on: until they end they give nothing out. */

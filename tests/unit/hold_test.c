@@ -232,6 +232,7 @@ static void what_cannot_be_written_stays_in_memory(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_true(hold_memory_bytes(h) > 5 * MIB);
     assert_true(hold_spilled_bytes(h) > MIB);
+    assert_true(hold_is_over(h));
     for (unsigned i = 0; i < N; i++)
         expect(h, handles[i], i, 1000);
     /* The disk has room again. */
@@ -239,6 +240,7 @@ static void what_cannot_be_written_stays_in_memory(void **state)
     for (unsigned i = 0; i < 2000; i++)
         more[i] = put(h, N + i, 1000);
     assert_true(hold_memory_bytes(h) <= 3 * MIB);
+    assert_false(hold_is_over(h));
     for (unsigned i = 0; i < N; i++)
         expect(h, handles[i], i, 1000);
     for (unsigned i = 0; i < 2000; i++)
