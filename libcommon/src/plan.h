@@ -25,6 +25,8 @@ struct rp_plan;
 RP_NODISCARD int rp_plan_compile(const struct rp_schema *schema, const struct rp_shape *shape,
                                  struct rp_plan **out, struct rp_error *err);
 void rp_plan_free(struct rp_plan *plan);
+/* What it takes of memory; NULL: nothing. */
+size_t rp_plan_bytes(const struct rp_plan *plan);
 
 /* Reads the record that begins at byte `from` of `value` and must end where `value` ends. `out` is
  * the shape's struct. Fails with RP_E_DECODE (POISON), with the offset in `value` and the field. */

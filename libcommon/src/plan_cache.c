@@ -27,7 +27,8 @@ const struct rp_plan_entry *rp_plan_cache_find(const struct rp_plan_cache *c, ui
 
 static int grow(struct rp_plan_cache *c, struct rp_error *err)
 {
-    struct rp_plan_cache bigger = {.n = c->n, .cap = c->cap == 0 ? 16 : 2 * c->cap};
+    struct rp_plan_cache bigger = {
+        .n = c->n, .cap = c->cap == 0 ? 16 : 2 * c->cap, .bytes = c->bytes};
     bigger.slots = calloc(bigger.cap, sizeof *bigger.slots);
     if (bigger.slots == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for decode plans");
@@ -45,7 +46,8 @@ int rp_plan_cache_add(struct rp_plan_cache *c, uint64_t key, struct rp_plan *pla
     char *copy = plan == NULL ? strdup(why) : NULL;
     if (plan == NULL && copy == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for decode plans");
-    if (c->n == RP_PLAN_CACHE_MAX)
+    size_t bytes = rp_plan_bytes(plan);
+    if (c->n == RP_PLAN_CACHE_MAX || c->bytes + bytes > RP_PLAN_CACHE_BYTES)
         rp_plan_cache_clear(c);
     if (2 * (c->n + 1) > c->cap && grow(c, err) != 0) {
         rp_plan_free(plan);
@@ -54,6 +56,7 @@ int rp_plan_cache_add(struct rp_plan_cache *c, uint64_t key, struct rp_plan *pla
     }
     *slot_of(c, key) = (struct rp_plan_entry){.key = key, .plan = plan, .why = copy};
     c->n++;
+    c->bytes += bytes;
     return 0;
 }
 

@@ -10,9 +10,11 @@
 struct rp_plan_cache {
     struct rp_plan_entry *slots; /* open addressing, a power of two */
     size_t n, cap;
+    size_t bytes; /* of the plans */
 };
 
-#define RP_PLAN_CACHE_MAX 4096
+#define RP_PLAN_CACHE_MAX   4096
+#define RP_PLAN_CACHE_BYTES ((size_t)64 << 20)
 
 struct rp_plan_entry {
     uint64_t key;

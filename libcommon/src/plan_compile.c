@@ -85,10 +85,11 @@ static int new_table(struct compiler *c, size_t n, uint32_t *out)
 /* Notes the path for the ops that follow. */
 static int set_name(struct compiler *c)
 {
+    size_t size = strlen(c->path) + 1;
     c->name = (uint32_t)c->plan->names.len;
-    if (make(c, 1) != 0)
+    if (make(c, 1 + size / sizeof(struct rp_op)) != 0)
         return -1;
-    return rp_buf_append(&c->plan->names, c->path, strlen(c->path) + 1, c->err);
+    return rp_buf_append(&c->plan->names, c->path, size, c->err);
 }
 
 /* Returns the length to go back to. */
@@ -434,6 +435,13 @@ int rp_plan_compile(const struct rp_schema *schema, const struct rp_shape *shape
     else
         rp_plan_free(c.plan);
     return rc;
+}
+
+size_t rp_plan_bytes(const struct rp_plan *plan)
+{
+    return plan == NULL ? 0
+                        : plan->cap_ops * sizeof *plan->ops +
+                              plan->cap_tables * sizeof *plan->tables + plan->names.cap;
 }
 
 void rp_plan_free(struct rp_plan *plan)

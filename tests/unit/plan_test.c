@@ -10,7 +10,7 @@
 
 #include "codec_fixture.h"
 #include "error_fixture.h"
-#include "plan.h"
+#include "plan_cache.h"
 
 /* A writer that knows only what must be there, with `attempt`'s type and further fields. */
 #define WRITER_OF(name, attempt, more)                                                             \
@@ -311,11 +311,10 @@ static char *put_union(char *at, const char *first, const char *name, int again)
     return at;
 }
 
-/* Without a bound this one would take some 200 MB, and with one more level gigabytes. */
-static void a_schema_that_unfolds_without_end_is_refused(void **state)
+/* A task's, whose error is of one of 1,001 alike. */
+static const char *wide_schema(void)
 {
-    struct fixture *f = *state;
-    static char error[65536], task[65536 + sizeof error], json[2 * sizeof task];
+    static char error[65536], task[65536 + sizeof error];
     char record[1024];
     (void)snprintf(record, sizeof record,
                    "{\"type\":\"record\",\"name\":\"Error\",\"fields\":["
@@ -330,9 +329,34 @@ static void a_schema_that_unfolds_without_end_is_refused(void **state)
                    "{\"name\":\"source\",\"type\":\"string\"},"
                    "{\"name\":\"failed_at\",\"type\":\"long\"}]}",
                    error);
-    assert_compiles(f, task);
-    (void)put_union(json, task, "FailedTask", 1000);
+    return task;
+}
+
+/* Without a bound this one would take some 200 MB, and with one more level gigabytes. */
+static void a_schema_that_unfolds_without_end_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static char json[1 << 18];
+    assert_compiles(f, wide_schema());
+    (void)put_union(json, wide_schema(), "FailedTask", 1000);
     assert_incompatible(f, json, "the writer's schema unfolds to more than 524288 steps");
+}
+
+static void plans_are_kept_up_to_so_many_bytes(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_plan_cache cache = {0};
+    size_t before = 0;
+    for (uint64_t key = 0; cache.n >= before; key++) {
+        before = cache.n;
+        assert_compiles(f, wide_schema());
+        assert_true(rp_plan_bytes(f->plan) > 100000);
+        assert_int_equal(rp_plan_cache_add(&cache, key, f->plan, NULL, &f->err), 0);
+        f->plan = NULL;
+        assert_true(cache.bytes <= RP_PLAN_CACHE_BYTES && key < RP_PLAN_CACHE_MAX);
+    }
+    assert_int_equal(cache.n, 1);
+    rp_plan_cache_clear(&cache);
 }
 
 #define PLAN_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -357,6 +381,7 @@ int main(void)
         PLAN_TEST(items_without_bytes_take_no_time),
         PLAN_TEST(a_schema_that_doubles_makes_a_small_plan),
         PLAN_TEST(a_schema_that_unfolds_without_end_is_refused),
+        PLAN_TEST(plans_are_kept_up_to_so_many_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
