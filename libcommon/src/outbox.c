@@ -14,8 +14,9 @@
 /* A batch that waited so long for acknowledgements takes no more. */
 #define PATIENCE_MS 100
 /* Bytes of a batch: as much as links and quotas that are slow take within a transaction's time. */
-#define MOST_BYTES  (INT64_C(16) << 20)
-#define MOST_HALVED 16
+#define MOST_BYTES   (INT64_C(16) << 20)
+#define MOST_HALVED  16
+#define HEADER_BYTES 72
 
 int rp_outbox_init(struct rp_outbox *o, struct rp_worker *worker, const char *id,
                    const char *linger_ms, size_t most, struct rp_error *err)
@@ -92,15 +93,20 @@ static void copy_name(char out[RP_OUTBOX_NAME], struct rp_bytes topic)
     out[n] = '\0';
 }
 
+/* With what a header takes of librdkafka's memory, be it empty. */
+static int64_t batch_bytes(const struct rp_outbox *o)
+{
+    return rp_publisher_bytes(o->publisher) + HEADER_BYTES * (int64_t)o->n_headers;
+}
+
 /* A request's worth of bytes is enough, unless that is so few records that transactions cost more
  * than what it saves. */
 bool rp_outbox_full(const struct rp_outbox *o)
 {
     size_t most = o->most >> o->halved;
     return o->alone ||
-           (o->n > 0 &&
-            (o->n >= most || rp_publisher_bytes(o->publisher) >= MOST_BYTES >> o->halved ||
-             (o->n >= most / 2 && rp_publisher_fills_request(o->publisher)))) ||
+           (o->n > 0 && (o->n >= most || batch_bytes(o) >= MOST_BYTES >> o->halved ||
+                         (o->n >= most / 2 && rp_publisher_fills_request(o->publisher)))) ||
            rp_publisher_waited_ms(o->publisher) >= PATIENCE_MS;
 }
 
@@ -122,12 +128,13 @@ int rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, in
         return 0;
     if (out->max_batch_bytes == 0)
         out->max_batch_bytes = rp_targets_max_bytes(o->targets, out->topic);
+    o->n_headers += out->n_headers;
     return rp_publisher_send(o->publisher, out, err);
 }
 
 static void end_batch(struct rp_outbox *o)
 {
-    o->n = 0;
+    o->n = o->n_headers = 0;
     o->alone = false;
 }
 

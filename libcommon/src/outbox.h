@@ -32,6 +32,7 @@ struct rp_outbox {
     struct rp_sent sent;
     struct rp_outbox_item *items; /* of the batch, by their tag */
     size_t n, most;
+    size_t n_headers;                /* of what the batch sends */
     struct rp_outbox_item *sent_off; /* of the batch before, while it has not ended, */
     size_t n_sent_off;               /* and how many; 0: there is none */
     bool alone;                      /* the batch is closed: its one record goes by itself */

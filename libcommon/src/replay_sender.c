@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "crash_point.h"
 #include "publisher.h"
+#include "record_size.h"
 #include "replay_cursor.h"
 #include "replay_message.h"
 #include "replay_rows.h"
@@ -18,6 +19,9 @@
 #define BATCH_ROWS  32000
 #define BATCH_BYTES 33554432
 #define BATCH_MS    INT64_C(300)
+/* With headers, and what librdkafka takes for each: letters may have 100,000 of them. */
+#define MOST_MEMORY  (4 * (size_t)BATCH_BYTES)
+#define HEADER_BYTES 72
 /* A failure halves the batches, which may have been too large for the link or a quota; a success
  * adds one part. */
 #define PARTS 64
@@ -38,7 +42,7 @@ struct rp_replay_sender {
     int parts; /* of the largest batch, which the next one may have */
     /* The batch */
     json_t *refusals;
-    size_t n_records, bytes;
+    size_t n_records, bytes, memory;
 };
 
 int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_job *job,
@@ -175,6 +179,7 @@ static int add_item(struct rp_replay_sender *s, int64_t n, size_t tag, struct rp
         return -1;
     s->n_records++;
     s->bytes += record.value.len + record.key.len;
+    s->memory += (size_t)rp_record_batch_bytes(&record) + HEADER_BYTES * record.n_headers;
     return 0;
 }
 
@@ -224,7 +229,7 @@ static int begin(struct rp_replay_sender *s, struct rp_error *err)
 {
     json_decref(s->refusals);
     s->refusals = NULL;
-    s->n_records = s->bytes = 0;
+    s->n_records = s->bytes = s->memory = 0;
     if (make_maker(s, err) != 0)
         return -1;
     if (rp_publisher_begin(s->publisher, err) != 0)
@@ -249,7 +254,8 @@ static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct r
             *end = alone ? n + 1 : n;
             return alone ? -1 : 0;
         }
-        if (s->bytes >= (size_t)(BATCH_BYTES / PARTS * s->parts) || rp_mono_ms() >= end_mono_ms)
+        if (s->bytes >= (size_t)(BATCH_BYTES / PARTS * s->parts) || s->memory >= MOST_MEMORY ||
+            rp_mono_ms() >= end_mono_ms)
             *end = n + 1;
     }
     return 0;
