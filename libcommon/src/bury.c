@@ -6,6 +6,8 @@
 #include "lessons.h"
 
 #define SHRUNK_MAX 1024u /* bytes of a text that is kept */
+/* Less is encoded without a question. */
+#define MAY_BE_TOO_LARGE ((size_t)1 << 20)
 /* Of the buffer: a single huge record must not pin its size for ever. */
 #define KEEP_MOST (8u << 20)
 
@@ -61,12 +63,25 @@ static int make(const struct rp_config *config, const struct rp_dead_letter *let
     return 0;
 }
 
+/* Without its texts, too. What unpacked to a GiB is better not encoded to find out. */
+static bool is_too_large(const struct rp_config *config, struct rp_targets *targets,
+                         const struct rp_dead_letter *letter)
+{
+    struct rp_outgoing least = {
+        .topic = rp_str(config->topics.dead_letter),
+        .value = {letter->raw.data, letter->raw.len + letter->task.payload.len},
+    };
+    return least.value.len > MAY_BE_TOO_LARGE && !rp_targets_fits(targets, &least);
+}
+
 int rp_bury(const struct rp_config *config, struct rp_targets *targets,
             struct rp_dead_letter *letter, struct rp_bytes key, unsigned refused,
             struct rp_buf *buf, struct rp_outgoing *out, struct rp_error *err)
 {
     struct rp_dead_letter less = *letter;
     char was[SHRUNK_MAX + 64];
+    if (is_too_large(config, targets, letter))
+        refused = RP_BURY_MOST;
     if (refused == 0) {
         if (make(config, letter, key, buf, out, err) != 0)
             return -1;

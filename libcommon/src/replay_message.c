@@ -11,6 +11,9 @@
 #include "reinvoke.h"
 #include "transform.h"
 
+/* Of the buffer: a single huge event must not pin its size for ever. */
+#define KEEP_MOST ((size_t)8 << 20)
+
 struct rp_replay_maker {
     const struct rp_config *config;
     const struct rp_replay_options *options;
@@ -284,6 +287,8 @@ static int to_router(struct rp_replay_maker *m, struct rp_failed_task *task,
             headers[n++] = headers[i];
     headers[n++] = (struct rp_header){name, rp_str(m->job)};
     task->n_headers = n;
+    if (m->event.cap > KEEP_MOST)
+        rp_buf_clear(&m->event);
     m->event.len = 0;
     if (rp_failed_task_encode(task, &m->event, err) != 0)
         return err->code == RP_E_INVALID ? refuse(m, refused, "%s", err->text) : -1;

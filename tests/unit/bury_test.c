@@ -162,10 +162,30 @@ static void a_huge_letter_does_not_pin_its_size(void **state)
     rp_config_free(config);
 }
 
+static void what_is_far_too_large_is_not_encoded_to_find_out(void **state)
+{
+    static uint8_t raw[20 << 20];
+    struct rp_config *config = load_good("targets: {allow: [a]}\n");
+    struct rp_dead_letter letter = sample_letter();
+    struct rp_buf buf = {0};
+    struct rp_outgoing record;
+    struct rp_error err;
+    (void)state;
+    takes = 3;
+    asked = 0;
+    letter.raw = (struct rp_bytes){raw, sizeof raw};
+    assert_int_equal(rp_bury(config, NULL, &letter, RP_NULL_BYTES, 0, &buf, &record, &err), 0);
+    assert_int_equal(asked, 1);
+    assert_true(record.value.len < 10000 && buf.cap < sizeof raw / 2);
+    rp_buf_clear(&buf);
+    rp_config_free(config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_huge_letter_does_not_pin_its_size),
+        cmocka_unit_test(what_is_far_too_large_is_not_encoded_to_find_out),
         cmocka_unit_test(what_fits_is_kept_whole),
         cmocka_unit_test(what_only_describes_is_cut_first),
         cmocka_unit_test(what_does_not_fit_leaves_its_bulk_behind),
