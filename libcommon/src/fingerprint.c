@@ -459,7 +459,7 @@ static bool mask_quoted(struct scan *s, size_t kind)
     for (size_t i = strlen(quotes[kind].open); i < LOOK_AHEAD && at(s, i) != 0; i++) {
         if (at(s, i) == '\\')
             i++;
-        else if (begins(s, i, close) && !is_alnum(at(s, i + len)))
+        else if (at(s, i) == (uint8_t)*close && begins(s, i, close) && !is_alnum(at(s, i + len)))
             return mask(s, i + len, quotes[kind].mask);
     }
     return false;
