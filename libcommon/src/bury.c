@@ -8,8 +8,6 @@
 #define SHRUNK_MAX 1024u /* bytes of a text that is kept */
 /* Less is encoded without a question. */
 #define MAY_BE_TOO_LARGE ((size_t)1 << 20)
-/* Of the buffer: a single huge record must not pin its size for ever. */
-#define KEEP_MOST (8u << 20)
 
 static void cut(struct rp_bytes *text)
 {
@@ -50,9 +48,7 @@ static int make(const struct rp_config *config, const struct rp_dead_letter *let
                 struct rp_bytes key, struct rp_buf *buf, struct rp_outgoing *out,
                 struct rp_error *err)
 {
-    if (buf->cap > KEEP_MOST)
-        rp_buf_clear(buf);
-    buf->len = 0;
+    rp_buf_reset(buf, RP_BUF_KEEP);
     if (rp_dead_letter_encode(letter, buf, err) != 0)
         return -1;
     *out = (struct rp_outgoing){

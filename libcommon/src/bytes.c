@@ -35,3 +35,10 @@ void rp_buf_clear(struct rp_buf *b)
     free(b->data);
     *b = (struct rp_buf){0};
 }
+
+void rp_buf_reset(struct rp_buf *b, size_t keep)
+{
+    if (b->cap > keep)
+        rp_buf_clear(b);
+    b->len = 0;
+}

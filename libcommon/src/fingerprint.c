@@ -447,6 +447,8 @@ static const struct {
 
 static bool begins(const struct scan *s, size_t i, const char *text)
 {
+    if (at(s, i) != (uint8_t)*text)
+        return false;
     size_t n = strlen(text);
     return (size_t)(s->end - s->p) >= i + n && memcmp(s->p + i, text, n) == 0;
 }
@@ -459,7 +461,7 @@ static bool mask_quoted(struct scan *s, size_t kind)
     for (size_t i = strlen(quotes[kind].open); i < LOOK_AHEAD && at(s, i) != 0; i++) {
         if (at(s, i) == '\\')
             i++;
-        else if (at(s, i) == (uint8_t)*close && begins(s, i, close) && !is_alnum(at(s, i + len)))
+        else if (begins(s, i, close) && !is_alnum(at(s, i + len)))
             return mask(s, i + len, quotes[kind].mask);
     }
     return false;

@@ -8,15 +8,15 @@
 
 #include "clock.h"
 #include "log.h"
+#include "record_size.h"
 
 #define BACKOFF_MS     50
 #define BACKOFF_MAX_MS 5000
 /* A batch that waited so long for acknowledgements takes no more. */
 #define PATIENCE_MS 100
 /* Bytes of a batch: as much as links and quotas that are slow take within a transaction's time. */
-#define MOST_BYTES   (INT64_C(16) << 20)
-#define MOST_HALVED  16
-#define HEADER_BYTES 72
+#define MOST_BYTES  (INT64_C(16) << 20)
+#define MOST_HALVED 16
 
 int rp_outbox_init(struct rp_outbox *o, struct rp_worker *worker, const char *id,
                    const char *linger_ms, size_t most, struct rp_error *err)
@@ -96,7 +96,7 @@ static void copy_name(char out[RP_OUTBOX_NAME], struct rp_bytes topic)
 /* With what a header takes of librdkafka's memory, be it empty. */
 static int64_t batch_bytes(const struct rp_outbox *o)
 {
-    return rp_publisher_bytes(o->publisher) + HEADER_BYTES * (int64_t)o->n_headers;
+    return rp_publisher_bytes(o->publisher) + RP_HEADER_MEMORY * (int64_t)o->n_headers;
 }
 
 /* A request's worth of bytes is enough, unless that is so few records that transactions cost more

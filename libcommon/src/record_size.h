@@ -16,4 +16,7 @@
  * batch a record takes less than this, since 61 bytes are more than any deltas. */
 int64_t rp_record_batch_bytes(const struct rp_outgoing *record);
 
+/* What librdkafka takes of memory for a header beside its name and value (2.14, 64 bits). */
+#define RP_HEADER_MEMORY 72
+
 #endif

@@ -11,9 +11,6 @@
 #include "reinvoke.h"
 #include "transform.h"
 
-/* Of the buffer: a single huge event must not pin its size for ever. */
-#define KEEP_MOST ((size_t)8 << 20)
-
 struct rp_replay_maker {
     const struct rp_config *config;
     const struct rp_replay_options *options;
@@ -287,9 +284,7 @@ static int to_router(struct rp_replay_maker *m, struct rp_failed_task *task,
             headers[n++] = headers[i];
     headers[n++] = (struct rp_header){name, rp_str(m->job)};
     task->n_headers = n;
-    if (m->event.cap > KEEP_MOST)
-        rp_buf_clear(&m->event);
-    m->event.len = 0;
+    rp_buf_reset(&m->event, RP_BUF_KEEP);
     if (rp_failed_task_encode(task, &m->event, err) != 0)
         return err->code == RP_E_INVALID ? refuse(m, refused, "%s", err->text) : -1;
     *out = (struct rp_outgoing){.topic = rp_str(m->config->topics.failed_tasks),

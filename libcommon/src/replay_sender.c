@@ -20,8 +20,7 @@
 #define BATCH_BYTES 33554432
 #define BATCH_MS    INT64_C(300)
 /* With headers, and what librdkafka takes for each: letters may have 100,000 of them. */
-#define MOST_MEMORY  (4 * (size_t)BATCH_BYTES)
-#define HEADER_BYTES 72
+#define MOST_MEMORY (4 * (size_t)BATCH_BYTES)
 /* A failure halves the batches, which may have been too large for the link or a quota; a success
  * adds one part. */
 #define PARTS 64
@@ -179,7 +178,7 @@ static int add_item(struct rp_replay_sender *s, int64_t n, size_t tag, struct rp
         return -1;
     s->n_records++;
     s->bytes += record.value.len + record.key.len;
-    s->memory += (size_t)rp_record_batch_bytes(&record) + HEADER_BYTES * record.n_headers;
+    s->memory += (size_t)rp_record_batch_bytes(&record) + RP_HEADER_MEMORY * record.n_headers;
     return 0;
 }
 

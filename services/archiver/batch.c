@@ -68,9 +68,7 @@ void batch_drop(struct batch *b)
         rd_kafka_message_destroy(b->entries[i].message);
     b->n = b->n_sent = 0;
     b->held = false;
-    b->rows.buf.len = 0;
-    if (b->rows.buf.cap > 2 * MAX_BYTES) /* a single huge row must not pin its size for ever */
-        rp_buf_clear(&b->rows.buf);
+    rp_buf_reset(&b->rows.buf, 2 * MAX_BYTES);
     groups_drop(&b->groups);
     counts_drop(&b->counts);
 }

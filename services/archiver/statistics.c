@@ -179,7 +179,6 @@ static int set_all(struct statistics *s, struct rp_db *db, struct rp_error *err)
         "  CASE WHEN less THEN 'other' ELSE category END, status, sum(n) AS n, min(first)"
         " FROM l GROUP BY less, 1, 2, 3, 4 ORDER BY less, n DESC";
     PGresult *rows;
-    s->gauge_mono_ms = rp_mono_ms() + AGAIN_MS;
     if (rp_db_query(db, sql, 0, NULL, &rows, err) != 0)
         return -1;
     set_gauges(s->metrics, rows);
@@ -205,6 +204,7 @@ int statistics_serve(struct statistics *s, struct rp_db *db, int64_t now_ms, str
     if (mono_ms < s->gauge_mono_ms)
         return failed;
     struct rp_error second;
+    s->gauge_mono_ms = mono_ms + AGAIN_MS;
     if (set_all(s, db, failed == 0 ? err : &second) != 0)
         return -1;
     s->gauge_mono_ms =

@@ -13,8 +13,6 @@
 #define APART_US    5000
 #define AWAIT_US    10000   /* between two looks at the clock */
 #define PATIENCE_US 1000000 /* then the next batch does not begin before this one is committed */
-/* Of the buffer: a single huge record must not pin its size for ever. */
-#define KEEP_MOST ((size_t)8 << 20)
 
 /* A record in the batch under way. */
 struct taken {
@@ -139,8 +137,7 @@ static int take(struct dispatch *d, struct lane *lane, const struct frontier_ent
                                                   .reason = s.reason};
     frontier_take(lane_frontier(lane));
     log_settlement(&r, &s);
-    if (d->scratch.cap > KEEP_MOST)
-        rp_buf_clear(&d->scratch); /* what was sent was copied */
+    rp_buf_reset(&d->scratch, RP_BUF_KEEP); /* what was sent was copied */
     return 0;
 }
 

@@ -40,6 +40,10 @@ RP_NODISCARD int rp_buf_reserve(struct rp_buf *b, size_t n, struct rp_error *err
 RP_NODISCARD int rp_buf_append(struct rp_buf *b, const void *data, size_t n, struct rp_error *err);
 /* Frees the bytes and leaves the buffer empty and ready. */
 void rp_buf_clear(struct rp_buf *b);
+/* Empties the buffer for its next use. Room for more than `keep` bytes is given back: a single huge
+ * record must not pin its size for ever. */
+void rp_buf_reset(struct rp_buf *b, size_t keep);
+#define RP_BUF_KEEP ((size_t)8 << 20)
 
 static inline struct rp_bytes rp_buf_bytes(const struct rp_buf *b)
 {
