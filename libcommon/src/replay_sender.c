@@ -42,6 +42,7 @@ struct rp_replay_sender {
     /* The batch */
     json_t *refusals;
     size_t n_records, bytes, memory;
+    bool failed; /* the publisher did not take a record, and has perhaps dropped the others */
 };
 
 int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_job *job,
@@ -174,7 +175,8 @@ static int add_item(struct rp_replay_sender *s, int64_t n, size_t tag, struct rp
     if (refused != NULL)
         return add_refusal(s, n, refused, err);
     record.tag = tag;
-    if (rp_publisher_send(s->publisher, &record, err) != 0)
+    s->failed = rp_publisher_send(s->publisher, &record, err) != 0;
+    if (s->failed)
         return -1;
     s->n_records++;
     s->bytes += record.value.len + record.key.len;
@@ -229,6 +231,7 @@ static int begin(struct rp_replay_sender *s, struct rp_error *err)
     json_decref(s->refusals);
     s->refusals = NULL;
     s->n_records = s->bytes = s->memory = 0;
+    s->failed = false;
     if (make_maker(s, err) != 0)
         return -1;
     if (rp_publisher_begin(s->publisher, err) != 0)
@@ -248,10 +251,10 @@ static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct r
             return 0;
         }
         if (add_item(s, n, (size_t)(n - from), err) != 0) {
-            /* What an item waits for holds up none before it. */
-            bool alone = err->cls != RP_RETRIABLE || n == from;
-            *end = alone ? n + 1 : n;
-            return alone ? -1 : 0;
+            /* What an item waits for holds up none before it, unless those failed, too. */
+            bool with_it = err->cls != RP_RETRIABLE || n == from || s->failed;
+            *end = with_it ? n + 1 : n;
+            return with_it ? -1 : 0;
         }
         if (s->bytes >= (size_t)(BATCH_BYTES / PARTS * s->parts) || s->memory >= MOST_MEMORY ||
             rp_mono_ms() >= end_mono_ms)

@@ -48,6 +48,7 @@ static int64_t slow, late;  /* the item whose row takes long, or is not here in 
 static int64_t skipped_ms;  /* by the clock, which else is so slow that no batch ends by it */
 static bool refused[ITEMS]; /* on record */
 static int n_refusals, value_bytes;
+static int64_t max_batch_bytes; /* of the target; 0: not known */
 
 static int fail_once(struct rp_error *with, struct rp_error *err)
 {
@@ -143,7 +144,9 @@ int __wrap_rp_replay_make(struct rp_replay_maker *m, const struct rp_replay_row 
     assert_false(refused[row->n]); /* it may be taken for not sent */
     *why = row->n == unwanted ? "nobody wants it" : NULL;
     value[0] = (uint8_t)row->n;
-    *out = (struct rp_outgoing){.topic = rp_str(TOPIC), .value = {value, (size_t)value_bytes}};
+    *out = (struct rp_outgoing){.topic = rp_str(TOPIC),
+                                .value = {value, (size_t)value_bytes},
+                                .max_batch_bytes = max_batch_bytes};
     return row->n == 2 ? fail_once(&make_fails, err) : 0;
 }
 
@@ -179,6 +182,7 @@ static int set_up(void **state)
     no_rows = false;
     unwanted = slow = late = -1;
     value_bytes = 1;
+    max_batch_bytes = 0;
     n_refusals = 0;
     memset(refused, 0, sizeof refused);
     assert_int_equal(rp_replay_sender_new(f.config, &f.job,
@@ -321,6 +325,17 @@ static void what_an_item_waits_for_holds_up_none_before_it(void **state)
     assert_int_equal(f->failures, 0);
 }
 
+/* A target of small batches is sent to in rounds, and one that fails takes the batch with it. */
+static void a_round_that_fails_is_sent_again(void **state)
+{
+    struct fixture *f = *state;
+    max_batch_bytes = 100;
+    rd_kafka_mock_push_request_errors(f->mock.cluster, PRODUCE, 1, RD_KAFKA_RESP_ERR_UNKNOWN);
+    (void)send_all(f, -1);
+    assert_int_equal(f->failures, 1);
+    assert_int_equal(n_refusals, 0);
+}
+
 /* What the runner then frees, or uses when it tries again, must not be what was freed here. */
 static void one_that_cannot_be_made_leaves_nothing_behind(void **state)
 {
@@ -349,6 +364,7 @@ int main(void)
         T(a_failure_that_no_item_is_to_blame_for_ends_the_job),
         T(what_waiting_mends_is_waited_for),
         T(what_an_item_waits_for_holds_up_none_before_it),
+        T(a_round_that_fails_is_sent_again),
         T(one_that_cannot_be_made_leaves_nothing_behind),
     };
     return cmocka_run_group_tests_name("replay_sender", tests, NULL, NULL);
