@@ -149,7 +149,7 @@ static const struct rp_param delayer[] = {
     {.key = "max_held", .type = RP_P_INT, RP_FIELD(rp_config, max_held), .min = 1000,
      .max = 100000000, .def = "2000000", .about = "Tasks that a worker holds, at most."},
     {.key = "spill_dir", .type = RP_P_STRING, RP_FIELD(rp_config, spill_dir), .min = 1,
-     .max = 4096, .def = "/tmp", .check = check_path,
+     .max = 4096, .def = "/var/tmp", .check = check_path,
      .about = "Where held tasks are written when memory runs out; the file has no name."},
     END,
 };

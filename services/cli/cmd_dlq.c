@@ -271,11 +271,14 @@ const struct cli_command cmd_dlq_list = {
     .name = "list",
     .summary = "Lists dead letters, the newest first.",
     .about =
-        "Times are UTC. The objects of --format json have all that is known of a dead letter;\n"
-        "their `task` is an event that `reprise fail -` takes. `reprise help filter` tells\n"
-        "what the options, and --where, can say. Where there are more, the command that goes\n"
-        "on with them is shown. A terminal narrower than 120 columns is shown less; --format\n"
-        "wide has all.",
+        "Times are UTC. The objects of --format json have all that is known of a dead letter.\n"
+        "To send one again: `reprise dlq replay`. Their `task` is an event in the form that\n"
+        "`reprise fail -` takes, but as it is, it is a failure that was reported already: it is\n"
+        "dropped as a repeat, or becomes a second dead letter. Give it another id, as a new\n"
+        "task.\n\n"
+        "`reprise help filter` tells what the options, and --where, can say. Where there are\n"
+        "more, the command that goes on with them is shown. A terminal narrower than 120 columns\n"
+        "is shown less; --format wide has all.",
     .options = list_options,
     .run = run_list,
 };

@@ -58,7 +58,8 @@ const struct cli_command cmd_dlq_export = {
     .positional = "[FILE]",
     .summary = "Writes dead letters to a file, as JSON lines.",
     .about =
-        "All that is known of each, one a line, the oldest first; `dlq import` reads it back.\n"
+        "All that is known of each, one a line, the oldest first; `dlq import` reads it back,\n"
+        "but for the status `replaying`, which comes back as `dead`.\n"
         "A FILE that ends in .gz or .zst is compressed; without FILE it is stdout. FILE is\n"
         "there whole or not at all, and not where nothing matches; one that is there already\n"
         "is left as it is.",

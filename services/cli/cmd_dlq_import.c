@@ -88,11 +88,7 @@ static int run(const struct cli_args *args)
     return code;
 }
 
-static const struct cli_option options[] = {
-    {.name = "reason", .value = "TEXT", .help = "why, for the audit"},
-    {.name = "as", .value = "NAME", .help = "who, for the audit (default: the system's user)"},
-    {0},
-};
+static const struct cli_option options[] = {CONSENT_WHO, {0}};
 
 const struct cli_command cmd_dlq_import = {
     .group = "dlq",
@@ -103,7 +99,8 @@ const struct cli_command cmd_dlq_import = {
         "Into the same database or another one; plain or compressed; - is stdin. Those that are\n"
         "there already are passed over, so that it can be run again. A line that is no dead\n"
         "letter is told of by its number; the others are imported all the same, and the exit\n"
-        "code is 5. Days beyond `retention.keep` go again at the next retention.",
+        "code is 5. What a replay had when it was exported (`replaying`) is `dead` again here.\n"
+        "Days beyond `retention.keep` go again at the next retention.",
     .options = options,
     .run = run,
 };

@@ -238,12 +238,6 @@ static int run_rate(const struct cli_args *args)
     return jobs_with(args, set_rate);
 }
 
-#define WHO                                                                                        \
-    {.name = "reason", .value = "TEXT", .help = "why, for the audit"},                             \
-    {                                                                                              \
-        .name = "as", .value = "NAME", .help = "who, for the audit (default: the system's user)"   \
-    }
-
 #define WISHED                                                                                     \
     "Waits until it is done: by the runner of the replay, or, where it has none, here, by\n"       \
     "marking what was sent. Exit codes: 0 it is done; 4 there is no such replay, or it has\n"      \
@@ -251,9 +245,9 @@ static int run_rate(const struct cli_args *args)
     "the runner takes its time or the brokers are away: an archiver does it, or the same\n"        \
     "command again; 1 it failed; 2 usage."
 
-static const struct cli_option wish_options[] = {WHO, {0}};
+static const struct cli_option wish_options[] = {CONSENT_WHO, {0}};
 static const struct cli_option resume_options[] = {
-    WHO,
+    CONSENT_WHO,
     {.name = "detach", .help = "let the archiver go on with it"},
     {.name = "here", .help = "go on with it here, also where the archiver had it"},
     {0},

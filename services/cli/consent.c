@@ -2,6 +2,7 @@
 #include "consent.h"
 
 #include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -11,10 +12,11 @@
 
 const char *consent_actor(const struct cli_args *args)
 {
-    const char *as = cli_value(args, "as");
-    const struct passwd *user = as == NULL ? getpwuid(geteuid()) : NULL;
-    if (as != NULL)
-        return as;
+    const char *names[] = {cli_value(args, "as"), getenv("REPRISE_ACTOR"), getenv("SUDO_USER")};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i] != NULL && names[i][0] != '\0')
+            return names[i];
+    const struct passwd *user = getpwuid(geteuid());
     return user == NULL ? "unknown" : user->pw_name;
 }
 

@@ -9,16 +9,21 @@
 /* Who does something to dead letters, why, and whether they are sure. CONSENT_OPTIONS goes into the
  * tables of the commands that do. */
 #define CONSENT_OPTIONS                                                                            \
-    {.name = "reason", .value = "TEXT", .help = "why, for the audit"},                             \
-        {.name = "as",                                                                             \
-         .value = "NAME",                                                                          \
-         .help = "who, for the audit (default: the system's user)"},                               \
-        {.name = "dry-run", .help = "say what would be done, and do nothing"},                     \
+    CONSENT_WHO, {.name = "dry-run", .help = "say what would be done, and do nothing"},            \
     {                                                                                              \
         .name = "yes", .help = "do not ask"                                                        \
     }
 
-/* The actor: --as, else the name of the system's user. Borrowed, until the next call. */
+/* For those that need not ask. */
+#define CONSENT_WHO                                                                                \
+    {.name = "reason", .value = "TEXT", .help = "why, for the audit"},                             \
+    {                                                                                              \
+        .name = "as", .value = "NAME",                                                             \
+        .help = "who, for the audit (default: $REPRISE_ACTOR, $SUDO_USER, or the system's user)"   \
+    }
+
+/* The actor: --as, else $REPRISE_ACTOR, else who went through sudo, else the name of the system's
+ * user, who in a container is root whoever it is. Borrowed, until the next call. */
 const char *consent_actor(const struct cli_args *args);
 /* CLI_OK where --reason says why, which a dry run need not. The word of a filter is none: where
  * other commands filter by --reason, it would be lost, and more be done than was asked for. */

@@ -83,7 +83,8 @@ def test_the_walk_through_of_the_readme(new_pipeline, tmp_path):
     said = {}
     for command in commands():
         started = time.monotonic()
-        said[command] = night.run(command, tmp_path)
+        # Nothing fails here, so nobody has to be waited for.
+        said[command] = night.run(command.replace("--canary-wait 2m", "--canary-wait 3s"), tmp_path)
         print(f"{time.monotonic() - started:.1f} s: {command}\n{said[command]}")
     print(f"{len(said)} commands in {time.monotonic() - began:.1f} s")
     assert len(said) >= 10

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli_fixture.h"
+#include "consent.h"
 
 /* What the commands below were called with, and what was printed. */
 static struct {
@@ -211,6 +212,35 @@ static void the_version_is_printed(void **state)
 
 #define CLI_TEST(f) cmocka_unit_test_setup(f, setup)
 
+static int print_actor(const struct cli_args *args)
+{
+    (void)printf("<%s>\n", consent_actor(args));
+    return CLI_OK;
+}
+
+static void who_acts_is_named_by_the_first_that_knows(void **state)
+{
+    (void)state;
+    static const struct cli_option who[] = {CONSENT_WHO, {0}};
+    static const struct cli_command act = {
+        .group = "do", .name = "act", .summary = "Acts.", .options = who, .run = print_actor};
+    static const struct cli_command *const acts[] = {&act, NULL};
+    assert_int_equal(setenv("REPRISE_ACTOR", "ada", 1), 0);
+    assert_int_equal(setenv("SUDO_USER", "bob", 1), 0);
+    assert_int_equal(cli_run(acts, "do act --as eve"), CLI_OK);
+    assert_printed("<eve>");
+    assert_int_equal(cli_run(acts, "do act"), CLI_OK);
+    assert_printed("<ada>");
+    assert_int_equal(setenv("REPRISE_ACTOR", "", 1), 0);
+    assert_int_equal(cli_run(acts, "do act"), CLI_OK);
+    assert_printed("<bob>");
+    assert_int_equal(unsetenv("SUDO_USER"), 0);
+    assert_int_equal(cli_run(acts, "do act"), CLI_OK);
+    assert_null(strstr(printed, "<bob>"));
+    assert_null(strstr(printed, "<>"));
+    assert_int_equal(unsetenv("REPRISE_ACTOR"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +258,7 @@ int main(void)
         CLI_TEST(help_is_there_at_each_level),
         CLI_TEST(no_command_at_all_is_a_mistake),
         CLI_TEST(the_version_is_printed),
+        cmocka_unit_test(who_acts_is_named_by_the_first_that_knows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -333,12 +333,28 @@ static void each_answer_of_the_cluster_matters(void **state)
             int code = run(commands[i]);
             if (cluster.calls < n)
                 break;
-            bool broker = strstr(printed, "broker 0: refused: none") != NULL;
+            bool passed_over = strstr(printed, "vouched for\n") != NULL;
             bool guessed = strstr(printed, "is taken for one of 1 broker\n") != NULL;
-            if (code != (guessed ? CLI_OK : broker ? CLI_FAULTS : CLI_FAILED))
+            if (code != (guessed ? CLI_OK : passed_over ? CLI_FAULTS : CLI_FAILED))
                 fail_msg("%s: answer %d: exit code %d: %s", commands[i], n, code, printed);
             assert_printed("refused");
         }
+}
+
+static void a_target_that_may_not_be_looked_at_is_a_fault_and_the_rest_is_looked_at(void **state)
+{
+    (void)state;
+    for (cluster.refused_at = 1;; cluster.refused_at++) {
+        int code = run("topics check");
+        assert_true(cluster.calls >= cluster.refused_at);
+        if (strstr(printed, "first: refused") == NULL)
+            continue;
+        assert_int_equal(code, CLI_FAULTS);
+        break;
+    }
+    assert_printed("first: refused: the target of policy a cannot be vouched for\n");
+    assert_printed("note: a stop of the services is safe for 7.0 days (broker 0");
+    assert_printed("\n1 fault\n");
 }
 
 static void topics_without_leaders_are_waited_for(void **state)
@@ -391,6 +407,8 @@ int main(void)
         cmocka_unit_test_setup(a_setting_that_breaks_a_promise_is_told_or_altered, calm),
         cmocka_unit_test_setup(a_setting_that_may_not_be_altered_stays_a_fault, calm),
         cmocka_unit_test_setup(each_answer_of_the_cluster_matters, calm),
+        cmocka_unit_test_setup(
+            a_target_that_may_not_be_looked_at_is_a_fault_and_the_rest_is_looked_at, calm),
         cmocka_unit_test_setup(topics_without_leaders_are_waited_for, calm),
         cmocka_unit_test_setup(what_is_no_fault_is_noted, calm),
     };
