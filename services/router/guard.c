@@ -10,7 +10,8 @@
 #define PAST 3u
 /* How far a chain is walked: events that share one by chance are few, but ids may be chosen. */
 #define MOST_STEPS   64
-#define NO_PARTITION (-1) /* its record is gone */
+#define MOST_WAITED  ((1 << 30) - 1) /* 12 days */
+#define NO_PARTITION (-1)            /* its record is gone */
 
 /* An event that was let through, in a cache line of its own. */
 struct seen {
@@ -20,7 +21,9 @@ struct seen {
     int64_t due_ms; /* when its task runs again at the earliest */
     int32_t partition;
     int32_t attempt; /* as the event stated it */
-    int32_t counted; /* as it was answered */
+    int32_t counted; /* as it was answered, like the next two */
+    uint32_t waited_ms : 30, was_fallback : 1;
+    uint32_t to_fallback : 1; /* its task runs again as a fallback */
 };
 
 /* Events are numbered from 1, and each takes the place of the oldest. Those whose ids end alike are
@@ -162,23 +165,44 @@ static bool is_repeat(const struct guard *g, const struct past *past, const stru
     return false;
 }
 
-/* How the attempt is counted on from what is known. */
-static int32_t count(const struct past *past, const struct guard_event *e)
+/* The event before this one; NULL: none is known. One that is read again, but so old that it is
+ * forgotten, comes after none of what is known. */
+static const struct seen *find_last(const struct past *past, const struct guard_event *e)
 {
-    if (past->n == 0)
-        return e->attempt;
-    const struct seen *last = past->events[0];
-    /* Read again, but so old that it is forgotten: it was let through as it was. */
-    if (e->partition == last->partition && e->offset < last->offset)
-        return e->attempt;
-    if (last->partition == NO_PARTITION && e->failed_at_ms < last->failed_at_ms)
-        return e->attempt;
-    if (e->attempt > last->counted)
-        return e->attempt;
-    return last->counted == INT32_MAX ? INT32_MAX : last->counted + 1;
+    const struct seen *last = past->n == 0 ? NULL : past->events[0];
+    if (last == NULL || (last->partition == e->partition && e->offset < last->offset) ||
+        (last->partition == NO_PARTITION && e->failed_at_ms < last->failed_at_ms))
+        return NULL;
+    return last;
 }
 
-enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int32_t *out_attempt)
+static int64_t first_failure(const struct seen *s, const struct guard_event *e)
+{
+    int64_t known_ms = s->failed_at_ms - s->waited_ms;
+    return known_ms < e->first_failed_at_ms ? known_ms : e->first_failed_at_ms;
+}
+
+/* What the handler did not hand back is taken from what is known. */
+static struct guard_life go_on(const struct seen *last, const struct guard_event *e)
+{
+    if (last == NULL)
+        return (struct guard_life){e->attempt, e->first_failed_at_ms, e->was_fallback};
+    int32_t next = last->counted == INT32_MAX ? INT32_MAX : last->counted + 1;
+    return (struct guard_life){.attempt = e->attempt > last->counted ? e->attempt : next,
+                               .first_failed_at_ms = first_failure(last, e),
+                               .was_fallback = e->was_fallback || last->to_fallback};
+}
+
+static uint32_t waited_ms(int64_t failed_at_ms, int64_t first_failed_at_ms)
+{
+    int64_t ms;
+    if (failed_at_ms <= first_failed_at_ms)
+        return 0;
+    bool fits = !__builtin_sub_overflow(failed_at_ms, first_failed_at_ms, &ms) && ms < MOST_WAITED;
+    return fits ? (uint32_t)ms : MOST_WAITED;
+}
+
+enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, struct guard_life *out)
 {
     XXH128_hash_t id = identity(e);
     struct past past = look_up(g, id);
@@ -188,24 +212,28 @@ enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, int
         return GUARD_REPEAT;
     }
     if (again != NULL) {
-        *out_attempt = again->counted;
+        *out = (struct guard_life){again->counted, first_failure(again, e), again->was_fallback};
         g->judged = again;
     } else {
-        *out_attempt = count(&past, e);
+        *out = go_on(find_last(&past, e), e);
         const struct seen event = {.id = id,
                                    .failed_at_ms = e->failed_at_ms,
                                    .offset = e->offset,
                                    .due_ms = INT64_MAX,
                                    .partition = e->partition,
                                    .attempt = e->attempt,
-                                   .counted = *out_attempt};
+                                   .counted = out->attempt,
+                                   .waited_ms = MOST_WAITED &
+                                                waited_ms(e->failed_at_ms, out->first_failed_at_ms),
+                                   .was_fallback = out->was_fallback};
         g->judged = append(g, &event);
     }
-    return *out_attempt == e->attempt ? GUARD_NEW : GUARD_LOOP;
+    return out->attempt == e->attempt ? GUARD_NEW : GUARD_LOOP;
 }
 
-void guard_runs_again(struct guard *g, int64_t due_ms)
+void guard_runs_again(struct guard *g, int64_t due_ms, bool as_fallback)
 {
+    g->judged->to_fallback = as_fallback;
     if (due_ms < g->judged->due_ms)
         g->judged->due_ms = due_ms;
 }
@@ -218,12 +246,12 @@ void guard_runs_no_more(struct guard *g)
 void guard_recall(struct guard *g, const struct guard_event *e)
 {
     const struct past past = look_up(g, identity(e));
-    int32_t unused;
+    struct guard_life unused;
     bool known = past.n > 0 && past.events[0]->partition == e->partition &&
                  past.events[0]->offset >= e->offset;
     /* What was decided is not known any more: at once, perhaps. */
     if (!known && guard_judge(g, e, &unused) != GUARD_REPEAT)
-        guard_runs_again(g, e->append_ms);
+        guard_runs_again(g, e->append_ms, false);
 }
 
 void guard_log_cut(struct guard *g, int32_t partition, int64_t offset, int64_t answered)

@@ -7,9 +7,10 @@
 
 #include "reprise/bytes.h"
 
-/* A bounded memory of recent events. A handler that does not hand `reprise-attempt` back reports
- * attempt 1 for ever; the guard counts on from what it knows. An exact repeat of an event is found
- * out. It may forget (the oldest events go first), and then judges nothing.
+/* A bounded memory of recent events. A handler that does not hand back the headers of a
+ * re-invocation reports attempt 1 for ever, each time as the first failure, also where it was the
+ * last try by the fallback handler; the guard goes on from what it knows. An exact repeat of an
+ * event is found out. It may forget (the oldest events go first), and then judges nothing.
  *
  * It remembers which record taught it what, so that a record which is read again after an aborted
  * transaction gets the answer it got before. Not thread-safe. */
@@ -17,7 +18,7 @@ struct guard;
 
 enum guard_verdict {
     GUARD_NEW,    /* go on with the attempt that the event states */
-    GUARD_LOOP,   /* the attempt was not counted on: go on with *out_attempt */
+    GUARD_LOOP,   /* the attempt was not counted on: go on with the guard's */
     GUARD_REPEAT, /* the same event again: drop it */
 };
 
@@ -28,7 +29,16 @@ struct guard_event {
     int64_t failed_at_ms;
     int32_t partition; /* the record that brought it */
     int64_t offset;
-    int64_t append_ms; /* of that record */
+    int64_t append_ms;          /* of that record */
+    int64_t first_failed_at_ms; /* as the event says, like the next one */
+    bool was_fallback;
+};
+
+/* What to go on with. */
+struct guard_life {
+    int32_t attempt;
+    int64_t first_failed_at_ms; /* or up to 12 days before the failure */
+    bool was_fallback;
 };
 
 /* Remembers the last `capacity` events that were let through, 80 to 96 bytes each, and of one task
@@ -40,13 +50,15 @@ RP_NODISCARD int guard_new(size_t capacity, int64_t clock_skew_ms, struct guard 
                            struct rp_error *err);
 void guard_free(struct guard *g);
 
+/* *out is not set for a repeat. */
 enum guard_verdict guard_judge(struct guard *g, const struct guard_event *event,
-                               int32_t *out_attempt);
+                               struct guard_life *out);
 
-/* The event that was judged last was let through, and its task runs again at `due_ms` or later. Not
- * said: it does not, so that whatever looks the same is a repeat. Said of a record that was read
- * before, too: the earlier time counts, since what was sent then may be out. */
-void guard_runs_again(struct guard *g, int64_t due_ms);
+/* The event that was judged last was let through, and its task runs again at `due_ms` or later,
+ * perhaps by the fallback handler. Not said: it does not, so that whatever looks the same is a
+ * repeat. Said of a record that was read before, too: the earlier time counts, since what was sent
+ * then may be out. */
+void guard_runs_again(struct guard *g, int64_t due_ms, bool as_fallback);
 /* It does not run again after all, whatever was said of it. */
 void guard_runs_no_more(struct guard *g);
 

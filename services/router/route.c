@@ -114,14 +114,23 @@ static struct guard_event guard_event_of(const struct route_record *r, const str
         .partition = r->partition,
         .offset = r->offset,
         .append_ms = r->append_ms == RP_NO_TIME ? r->now_ms : r->append_ms,
+        .first_failed_at_ms = event->failure.first_failed_at_ms,
+        .was_fallback = event->failure.was_fallback,
     };
 }
 
 static enum guard_verdict judge(struct route_context *c, const struct route_record *r,
                                 struct event *event)
 {
-    struct guard_event e = guard_event_of(r, event);
-    return c->guard == NULL ? GUARD_NEW : guard_judge(c->guard, &e, &event->failure.attempt);
+    const struct guard_event e = guard_event_of(r, event);
+    struct guard_life life;
+    enum guard_verdict verdict = c->guard == NULL ? GUARD_NEW : guard_judge(c->guard, &e, &life);
+    if (c->guard == NULL || verdict == GUARD_REPEAT)
+        return verdict;
+    event->failure.attempt = life.attempt;
+    event->failure.first_failed_at_ms = life.first_failed_at_ms;
+    event->failure.was_fallback = life.was_fallback;
+    return verdict;
 }
 
 /* Whether `topic` can be sent to; if not, `reason` and `detail` say why. Fails RETRIABLE. */
@@ -307,7 +316,7 @@ static void tell_guard(struct route_context *c, const struct route_record *r,
     if (c->guard == NULL)
         return;
     if (out->kind != ROUTE_DEAD)
-        guard_runs_again(c->guard, r->now_ms + out->left_ms);
+        guard_runs_again(c->guard, r->now_ms + out->left_ms, out->kind == ROUTE_FALLBACK);
     else if (is_the_only_answer(c, r))
         guard_runs_no_more(c->guard);
 }

@@ -424,8 +424,13 @@ def test_the_fallback_is_the_last_try(new_pipeline, pipeline):
     assert (record.key, record.value) == (task["key"], task["payload"])
     own.fail(failed_again(record, task))
     dead(own, task, "EXHAUSTED")
+    forgetful = new_task(own, "x")
+    own.fail(forgetful)
+    fallback.of_task(forgetful["task_id"])
+    own.fail({**forgetful, "failed_at": now_ms()})
+    dead(own, forgetful, "EXHAUSTED")
     fallback.poll(0.5)
-    assert len(fallback.of_task(task["task_id"])) == 1
+    assert [len(fallback.of_task(t["task_id"])) for t in (task, forgetful)] == [1, 1]
 
 
 def test_an_attempt_that_was_not_counted_on_is_read_from_the_headers(pipeline):

@@ -10,7 +10,7 @@
 #include "guard.h"
 
 static struct guard *guard;
-static int32_t attempt;
+static struct guard_life life;
 
 static int set_up(void **state)
 {
@@ -26,16 +26,23 @@ static int tear_down(void **state)
     return 0;
 }
 
+static struct guard_event event(const char *id, int32_t stated, int64_t failed_at_ms,
+                                int64_t offset)
+{
+    return (struct guard_event){
+        .task_id = rp_str(id), .attempt = stated, .failed_at_ms = failed_at_ms, .offset = offset};
+}
+
 static enum guard_verdict judge(const char *id, int32_t stated, int64_t failed_at_ms,
                                 int64_t offset)
 {
-    struct guard_event e = {rp_str(id), RP_NULL_BYTES, stated, failed_at_ms, 0, offset, 0};
-    return guard_judge(guard, &e, &attempt);
+    const struct guard_event e = event(id, stated, failed_at_ms, offset);
+    return guard_judge(guard, &e, &life);
 }
 
 static void recall(const char *id, int32_t stated, int64_t failed_at_ms, int64_t offset)
 {
-    struct guard_event e = {rp_str(id), RP_NULL_BYTES, stated, failed_at_ms, 0, offset, 0};
+    const struct guard_event e = event(id, stated, failed_at_ms, offset);
     guard_recall(guard, &e);
 }
 
@@ -44,7 +51,7 @@ static void attempts_that_count_up_pass(void **state)
     (void)state;
     for (int32_t i = 1; i <= 5; i++) {
         assert_int_equal(judge("a", i, 1000 * i, i), GUARD_NEW);
-        assert_int_equal(attempt, i);
+        assert_int_equal(life.attempt, i);
     }
 }
 
@@ -54,7 +61,7 @@ static void an_attempt_that_is_not_counted_on_is_counted_on_here(void **state)
     assert_int_equal(judge("a", 1, 1000, 1), GUARD_NEW);
     for (int32_t i = 2; i <= 5; i++) {
         assert_int_equal(judge("a", 1, 1000 * i, i), GUARD_LOOP);
-        assert_int_equal(attempt, i);
+        assert_int_equal(life.attempt, i);
     }
 }
 
@@ -74,7 +81,7 @@ static void a_record_that_is_read_again_gets_the_same_answer(void **state)
         assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);
         assert_int_equal(judge("a", 1, 1000, 9), GUARD_REPEAT);
         assert_int_equal(judge("a", 1, 2000, 12), GUARD_LOOP);
-        assert_int_equal(attempt, 2);
+        assert_int_equal(life.attempt, 2);
     }
 }
 
@@ -84,7 +91,7 @@ static void a_record_read_again_that_is_forgotten_passes(void **state)
     for (int32_t i = 1; i <= 9; i++)
         assert_int_equal(judge("a", i, i, i), GUARD_NEW);
     assert_int_equal(judge("a", 1, 1, 1), GUARD_NEW);
-    assert_int_equal(attempt, 1);
+    assert_int_equal(life.attempt, 1);
 }
 
 static void what_is_recalled_is_known(void **state)
@@ -94,7 +101,7 @@ static void what_is_recalled_is_known(void **state)
         recall("a", 1, 1000 * i + 1, i);
     assert_int_equal(judge("a", 1, 2001, 7), GUARD_REPEAT);
     assert_int_equal(judge("a", 1, 9000, 8), GUARD_LOOP);
-    assert_int_equal(attempt, 4);
+    assert_int_equal(life.attempt, 4);
 }
 
 static void what_is_recalled_again_makes_nothing_forgotten(void **state)
@@ -105,12 +112,14 @@ static void what_is_recalled_again_makes_nothing_forgotten(void **state)
     for (int32_t i = 3; i <= 6; i++)
         recall("a", 1, 1000 * i, i);
     assert_int_equal(judge("a", 1, 9000, 9), GUARD_LOOP);
-    assert_int_equal(attempt, 7);
+    assert_int_equal(life.attempt, 7);
 }
 
 static struct guard_event event_of(int64_t failed_at_ms, int64_t offset, int64_t append_ms)
 {
-    return (struct guard_event){rp_str("a"), RP_NULL_BYTES, 1, failed_at_ms, 0, offset, append_ms};
+    struct guard_event e = event("a", 1, failed_at_ms, offset);
+    e.append_ms = append_ms;
+    return e;
 }
 
 /* A handler that states whole seconds and no attempt says the same of each. */
@@ -119,13 +128,13 @@ static void a_second_failure_in_the_same_second_is_no_repeat(void **state)
     (void)state;
     const struct guard_event first = event_of(5000, 1, 5200), early = event_of(5000, 2, 5299),
                              second = event_of(5000, 3, 5300);
-    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
-    guard_runs_again(guard, 5300);
-    assert_int_equal(guard_judge(guard, &early, &attempt), GUARD_REPEAT);
-    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP);
-    assert_int_equal(attempt, 2);
-    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP); /* read again */
-    assert_int_equal(attempt, 2);
+    assert_int_equal(guard_judge(guard, &first, &life), GUARD_NEW);
+    guard_runs_again(guard, 5300, false);
+    assert_int_equal(guard_judge(guard, &early, &life), GUARD_REPEAT);
+    assert_int_equal(guard_judge(guard, &second, &life), GUARD_LOOP);
+    assert_int_equal(life.attempt, 2);
+    assert_int_equal(guard_judge(guard, &second, &life), GUARD_LOOP); /* read again */
+    assert_int_equal(life.attempt, 2);
 }
 
 /* The brokers' clock may be behind the router's. */
@@ -137,14 +146,14 @@ static void what_came_before_its_time_by_another_clock_is_no_repeat(void **state
                              exact = event_of(5001, 3, 5200), again = event_of(5001, 4, 5400);
     guard_free(guard);
     assert_int_equal(guard_new(64, 5000, &guard, &err), 0);
-    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
-    guard_runs_again(guard, 5300);
-    assert_int_equal(guard_judge(guard, &early, &attempt), GUARD_LOOP);
-    assert_int_equal(attempt, 2);
-    guard_runs_again(guard, 10201);
-    assert_int_equal(guard_judge(guard, &exact, &attempt), GUARD_LOOP);
-    guard_runs_again(guard, 5300);
-    assert_int_equal(guard_judge(guard, &again, &attempt), GUARD_REPEAT);
+    assert_int_equal(guard_judge(guard, &first, &life), GUARD_NEW);
+    guard_runs_again(guard, 5300, false);
+    assert_int_equal(guard_judge(guard, &early, &life), GUARD_LOOP);
+    assert_int_equal(life.attempt, 2);
+    guard_runs_again(guard, 10201, false);
+    assert_int_equal(guard_judge(guard, &exact, &life), GUARD_LOOP);
+    guard_runs_again(guard, 5300, false);
+    assert_int_equal(guard_judge(guard, &again, &life), GUARD_REPEAT);
 }
 
 /* What was sent the first time may be out, and the second draws another delay. */
@@ -152,20 +161,78 @@ static void of_a_record_read_again_the_earlier_time_counts(void **state)
 {
     (void)state;
     const struct guard_event first = event_of(5000, 1, 5200), second = event_of(5000, 2, 5300);
-    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
-    guard_runs_again(guard, 5300);
-    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
-    guard_runs_again(guard, 9000);
-    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP);
+    assert_int_equal(guard_judge(guard, &first, &life), GUARD_NEW);
+    guard_runs_again(guard, 5300, false);
+    assert_int_equal(guard_judge(guard, &first, &life), GUARD_NEW);
+    guard_runs_again(guard, 9000, false);
+    assert_int_equal(guard_judge(guard, &second, &life), GUARD_LOOP);
 }
 
 static void a_repeat_that_tells_milliseconds_is_one_at_any_time(void **state)
 {
     (void)state;
     const struct guard_event first = event_of(5001, 1, 5200), late = event_of(5001, 2, 9000);
-    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
-    guard_runs_again(guard, 5300);
-    assert_int_equal(guard_judge(guard, &late, &attempt), GUARD_REPEAT);
+    assert_int_equal(guard_judge(guard, &first, &life), GUARD_NEW);
+    guard_runs_again(guard, 5300, false);
+    assert_int_equal(guard_judge(guard, &late, &life), GUARD_REPEAT);
+}
+
+/* By a handler that hands nothing back. */
+static void that_a_task_ran_as_a_fallback_is_known(void **state)
+{
+    struct guard_event e = {.task_id = rp_str("a"), .attempt = 1, .failed_at_ms = 1001};
+    (void)state;
+    (void)guard_judge(guard, &e, &life);
+    guard_runs_again(guard, 1100, false);
+    e.failed_at_ms = 2001;
+    e.offset = 1;
+    for (int round = 0; round < 2; round++) { /* it is read again, and decided anew */
+        assert_int_equal(guard_judge(guard, &e, &life), GUARD_LOOP);
+        assert_false(life.was_fallback);
+        guard_runs_again(guard, 2100, true);
+    }
+    e.failed_at_ms = 3001;
+    e.offset = 2;
+    e.attempt = 3; /* this one it may count by itself */
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(guard_judge(guard, &e, &life), GUARD_NEW);
+        assert_true(life.was_fallback);
+    }
+    guard_runs_again(guard, 3100, false);
+    e.failed_at_ms = 4001;
+    e.offset = 3;
+    e.attempt = 4;
+    assert_int_equal(guard_judge(guard, &e, &life), GUARD_NEW);
+    assert_false(life.was_fallback);
+}
+
+static int64_t first_failure_of(int64_t failed_at_ms, int64_t first_failed_at_ms, int64_t offset)
+{
+    const struct guard_event e = {.task_id = rp_str("a"),
+                                  .attempt = 1,
+                                  .failed_at_ms = failed_at_ms,
+                                  .offset = offset,
+                                  .first_failed_at_ms = first_failed_at_ms};
+    assert_int_not_equal(guard_judge(guard, &e, &life), GUARD_REPEAT);
+    return life.first_failed_at_ms;
+}
+
+static void when_a_task_failed_first_is_known(void **state)
+{
+    static const int64_t twelve_days_ms = (1 << 30) - 1;
+    (void)state;
+    assert_int_equal(first_failure_of(1001, 1001, 1), 1001);
+    for (int round = 0; round < 2; round++)
+        assert_int_equal(first_failure_of(2001, 2001, 2), 1001);
+    assert_int_equal(first_failure_of(3001, 3001, 3), 1001);
+    assert_int_equal(first_failure_of(4001, 501, 4), 501); /* it was handed back */
+    assert_int_equal(first_failure_of(5001, 5001, 5), 501);
+    /* What was stated lies far in the future, and the router took another time for it. */
+    assert_int_equal(first_failure_of(INT64_MAX, 501, 6), 501);
+    assert_int_equal(first_failure_of(INT64_MAX - 1, 6001, 7), 6001);
+    assert_int_equal(first_failure_of(INT64_MIN, INT64_MIN, 8), INT64_MIN);
+    assert_int_equal(first_failure_of(0, 0, 9), INT64_MIN);
+    assert_int_equal(first_failure_of(1, 1, 10), -twelve_days_ms);
 }
 
 static void what_a_recalled_task_does_next_is_not_known(void **state)
@@ -173,33 +240,33 @@ static void what_a_recalled_task_does_next_is_not_known(void **state)
     (void)state;
     const struct guard_event first = event_of(5000, 1, 5200), second = event_of(5000, 2, 5300);
     guard_recall(guard, &first);
-    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP);
-    assert_int_equal(attempt, 2);
+    assert_int_equal(guard_judge(guard, &second, &life), GUARD_LOOP);
+    assert_int_equal(life.attempt, 2);
 }
 
 static void a_replay_begins_a_new_life(void **state)
 {
     (void)state;
-    struct guard_event e = {rp_str("a"), RP_NULL_BYTES, 1, 1000, 0, 1, 0};
-    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_NEW);
+    struct guard_event e = event("a", 1, 1000, 1);
+    assert_int_equal(guard_judge(guard, &e, &life), GUARD_NEW);
     e.replay_id = rp_str("job-1");
     e.offset = 2;
-    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_NEW);
-    assert_int_equal(attempt, 1);
+    assert_int_equal(guard_judge(guard, &e, &life), GUARD_NEW);
+    assert_int_equal(life.attempt, 1);
 }
 
 /* Whoever repartitions the events of a task sends them by another partition, with other offsets. */
 static void a_task_may_come_by_another_partition(void **state)
 {
     (void)state;
-    struct guard_event e = {rp_str("a"), RP_NULL_BYTES, 1, 1000, 0, 7, 0};
-    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_NEW);
+    struct guard_event e = event("a", 1, 1000, 7);
+    assert_int_equal(guard_judge(guard, &e, &life), GUARD_NEW);
     e.partition = 1;
-    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_REPEAT);
+    assert_int_equal(guard_judge(guard, &e, &life), GUARD_REPEAT);
     e.failed_at_ms = 2000;
     e.offset = 3;
-    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_LOOP);
-    assert_int_equal(attempt, 2);
+    assert_int_equal(guard_judge(guard, &e, &life), GUARD_LOOP);
+    assert_int_equal(life.attempt, 2);
     e.partition = 2;
     e.failed_at_ms = 3000;
     e.offset = 1;
@@ -208,8 +275,8 @@ static void a_task_may_come_by_another_partition(void **state)
     guard_recall(guard, &e);
     e.failed_at_ms = 4000;
     e.offset = 2;
-    assert_int_equal(guard_judge(guard, &e, &attempt), GUARD_LOOP);
-    assert_int_equal(attempt, 4);
+    assert_int_equal(guard_judge(guard, &e, &life), GUARD_LOOP);
+    assert_int_equal(life.attempt, 4);
 }
 
 static void a_size_that_no_memory_has_is_refused(void **state)
@@ -229,7 +296,7 @@ static void the_largest_attempt_does_not_overflow(void **state)
     (void)state;
     assert_int_equal(judge("a", INT32_MAX, 1000, 1), GUARD_NEW);
     (void)judge("a", 1, 2000, 2);
-    assert_int_equal(attempt, INT32_MAX);
+    assert_int_equal(life.attempt, INT32_MAX);
 }
 
 static void after_a_cut_an_offset_is_another_records(void **state)
@@ -239,7 +306,7 @@ static void after_a_cut_an_offset_is_another_records(void **state)
     assert_int_equal(judge("b", 1, 1000, 6), GUARD_NEW);
     guard_log_cut(guard, 0, 6, 7);
     assert_int_equal(judge("b", 2, 2000, 6), GUARD_NEW);
-    assert_int_equal(attempt, 2);
+    assert_int_equal(life.attempt, 2);
     assert_int_equal(judge("b", 1, 1000, 7), GUARD_REPEAT); /* the event itself stays known */
     assert_int_equal(judge("a", 1, 1000, 5), GUARD_NEW);    /* and the records before the cut */
 }
@@ -265,10 +332,10 @@ static void what_is_read_again_of_a_log_that_was_cut_counts_as_before(void **sta
     guard_log_cut(guard, 0, 0, 51);
     for (int32_t i = 1; i <= 2; i++) {
         assert_int_equal(judge("a", i, 1000 * i, 10 * i), GUARD_NEW);
-        assert_int_equal(attempt, i);
+        assert_int_equal(life.attempt, i);
     }
     assert_int_equal(judge("a", 6, 6000, 60), GUARD_NEW);
-    assert_int_equal(attempt, 6);
+    assert_int_equal(life.attempt, 6);
 }
 
 static void a_cut_of_another_partition_changes_nothing(void **state)
@@ -329,7 +396,7 @@ static void a_task_of_which_repeats_come_is_not_forgotten(void **state)
             assert_int_equal(judge("a", i, i, 9000), GUARD_REPEAT);
     }
     assert_int_equal(judge("a", 1, 2000, 9001), GUARD_LOOP);
-    assert_int_equal(attempt, 4);
+    assert_int_equal(life.attempt, 4);
 }
 
 static void repeats_make_nothing_forgotten(void **state)
@@ -348,13 +415,13 @@ static void of_what_repeats_renewed_the_earlier_time_counts(void **state)
     const struct guard_event first = event_of(5000, 1, 5200), early = event_of(5000, 2, 5201),
                              second = event_of(5000, 3, 5300);
     (void)state;
-    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
-    guard_runs_again(guard, 9000);
+    assert_int_equal(guard_judge(guard, &first, &life), GUARD_NEW);
+    guard_runs_again(guard, 9000, false);
     judge_new(10, 50);
-    assert_int_equal(guard_judge(guard, &early, &attempt), GUARD_REPEAT);
-    assert_int_equal(guard_judge(guard, &first, &attempt), GUARD_NEW);
-    guard_runs_again(guard, 5300);
-    assert_int_equal(guard_judge(guard, &second, &attempt), GUARD_LOOP);
+    assert_int_equal(guard_judge(guard, &early, &life), GUARD_REPEAT);
+    assert_int_equal(guard_judge(guard, &first, &life), GUARD_NEW);
+    guard_runs_again(guard, 5300, false);
+    assert_int_equal(guard_judge(guard, &second, &life), GUARD_LOOP);
 }
 
 static void one_event_may_be_all_that_is_known(void **state)
@@ -405,6 +472,8 @@ int main(void)
         TEST(what_came_before_its_time_by_another_clock_is_no_repeat),
         TEST(of_a_record_read_again_the_earlier_time_counts),
         TEST(a_repeat_that_tells_milliseconds_is_one_at_any_time),
+        TEST(that_a_task_ran_as_a_fallback_is_known),
+        TEST(when_a_task_failed_first_is_known),
         TEST(what_a_recalled_task_does_next_is_not_known),
         TEST(a_replay_begins_a_new_life),
         TEST(a_task_may_come_by_another_partition),
