@@ -360,13 +360,22 @@ void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
 int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
                    struct rp_error *err)
 {
-    if (rp_kafka_seek_one(consumer, topic, partition, offset, err) != 0)
-        return -1;
+    return rp_kafka_resume_at(consumer, topic, partition,
+                              offset >= 0 ? offset : RD_KAFKA_OFFSET_BEGINNING, -1, err);
+}
+
+int rp_kafka_resume_at(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
+                       int32_t epoch, struct rp_error *err)
+{
     rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(one, topic, partition);
-    (void)rp_kafka_resume(consumer, one);
+    rd_kafka_topic_partition_t *p = rd_kafka_topic_partition_list_add(one, topic, partition);
+    p->offset = offset;
+    rd_kafka_topic_partition_set_leader_epoch(p, epoch);
+    int rc = rp_kafka_seek(consumer, one, err);
+    if (rc == 0)
+        (void)rp_kafka_resume(consumer, one);
     rd_kafka_topic_partition_list_destroy(one);
-    return 0;
+    return rc;
 }
 
 int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,

@@ -60,6 +60,10 @@ void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
  * librdkafka has not begun with the partition, a moment after it was assigned. */
 RP_NODISCARD int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition,
                                 int64_t offset, struct rp_error *err);
+/* Has a paused partition go on with a record that was seen at `offset`; `epoch` is its leader's. Of
+ * a log that was cut before it meanwhile, reading goes on where that was. */
+RP_NODISCARD int rp_kafka_resume_at(rd_kafka_t *consumer, const char *topic, int32_t partition,
+                                    int64_t offset, int32_t epoch, struct rp_error *err);
 /* `offset` < 0: from the log's beginning. */
 RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition,
                                    int64_t offset, struct rp_error *err);

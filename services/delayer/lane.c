@@ -12,6 +12,14 @@
 
 #define FETCHED_MAX 64 /* taken from the queue at once */
 
+/* A lane is closed whose next record must wait for so long, and opened again before it is to be
+ * read: it is fetched anew. */
+#define CLOSE_MS      1500
+#define OPEN_EARLY_MS 500
+#define OPEN_AGAIN_MS 100 /* where that failed */
+
+#define HELD_OVERHEAD 64 /* what a held record takes beside its bytes */
+
 struct lane {
     rd_kafka_t *consumer;
     const struct rp_config *config;
@@ -33,6 +41,11 @@ struct lane {
     rd_kafka_message_t *fetched[FETCHED_MAX];
     int n_fetched, next;
     bool queue_empty;
+    size_t ahead;          /* bytes read before they had to be, since it last read what had to be */
+    bool closed;           /* nothing is fetched of it, */
+    int64_t open_at_ms;    /* until then; */
+    int64_t closed_at;     /* it goes on with this record, */
+    int32_t closed_epoch;  /* of this leader's epoch */
     bool stirred;          /* an error came, or it was taken over, since somebody asked */
     struct rp_log_end end; /* the log's, where it comes before the recovery's */
     int32_t epoch;         /* the leader's, of the last record; -1: not known */
@@ -143,7 +156,8 @@ void lane_let_go(struct lane *lane)
     lane->frontier = NULL;
     lane->begun = false;
     lane->before = lane->settled = lane->committed = lane->trimmed = -1;
-    lane->dirty = lane->committing = lane->cut = false;
+    lane->dirty = lane->committing = lane->cut = lane->closed = false;
+    lane->ahead = 0;
     lane->epoch = -1;
     rp_log_end_passed(&lane->end);
 }
@@ -173,6 +187,58 @@ static int64_t read_at_ms(const struct lane *lane, const rd_kafka_message_t *m)
         return 0;
     int64_t append = append_ms(m), wait_ms = lane->tier->length_ms - lane->config->slack_ms;
     return append > INT64_MAX - wait_ms ? INT64_MAX : append + wait_ms;
+}
+
+/* What has to be read is; of what has not, as much as `most_ahead` allows. */
+static bool may_read(struct lane *lane, const rd_kafka_message_t *m, int64_t now_ms,
+                     size_t most_ahead)
+{
+    size_t len = m->len + m->key_len + HELD_OVERHEAD;
+    if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return true;
+    if (read_at_ms(lane, m) <= now_ms)
+        lane->ahead = 0;
+    else if (lane->ahead + len > most_ahead)
+        return false;
+    else
+        lane->ahead += len;
+    return true;
+}
+
+/* What waits in librdkafka's queue keeps in memory the whole answer that it came in, with what came
+ * beside it of other partitions. So where the wait is long, what was fetched is thrown away. */
+static void close_for_long(struct lane *lane, const rd_kafka_message_t *head, int64_t now_ms)
+{
+    int64_t read_ms = read_at_ms(lane, head);
+    if (read_ms - now_ms < CLOSE_MS)
+        return;
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(one, lane->tier->topic, lane->partition);
+    (void)rp_kafka_pause(lane->consumer, one);
+    rd_kafka_topic_partition_list_destroy(one);
+    lane->closed = true;
+    lane->open_at_ms = read_ms - OPEN_EARLY_MS;
+    lane->closed_at = head->offset;
+    lane->closed_epoch = rd_kafka_message_leader_epoch(head);
+    drop_fetched(lane);
+}
+
+static bool is_open(struct lane *lane, int64_t now_ms)
+{
+    struct rp_error err;
+    if (!lane->closed)
+        return true;
+    if (now_ms < lane->open_at_ms)
+        return false;
+    if (rp_kafka_resume_at(lane->consumer, lane->tier->topic, lane->partition, lane->closed_at,
+                           lane->closed_epoch, &err) != 0) {
+        rp_log(RP_LOG_DEBUG, "open-waits", rp_f_str("topic", lane->tier->topic),
+               rp_f_int("partition", lane->partition), rp_f_str("error", err.text));
+        lane->open_at_ms = now_ms + OPEN_AGAIN_MS;
+        return false;
+    }
+    lane->closed = false;
+    return true;
 }
 
 /* The broker forgets the offsets of a group that was away for long, and the state with them. What
@@ -265,14 +331,16 @@ static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *a
     return 0;
 }
 
-int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *arena,
-              struct rp_error *err)
+int lane_read(struct lane *lane, int64_t now_ms, int most, size_t most_ahead,
+              struct rp_arena *arena, struct rp_error *err)
 {
     int n = 0;
-    for (; n < most && !lane->cut && fetch(lane); n++) {
+    for (; n < most && !lane->cut && is_open(lane, now_ms) && fetch(lane); n++) {
         rd_kafka_message_t *m = lane->fetched[lane->next];
-        if (read_at_ms(lane, m) > now_ms)
+        if (!may_read(lane, m, now_ms, most_ahead)) {
+            close_for_long(lane, m, now_ms);
             break;
+        }
         if (read_one(lane, m, arena, err) != 0)
             return -1; /* it stays where it is, and is read again */
         rd_kafka_message_destroy(m);
@@ -313,8 +381,8 @@ void lane_cut_committed(struct lane *lane)
 
 bool lane_is_emptied(struct lane *lane, int64_t *out_next)
 {
-    bool emptied =
-        !lane->stirred && lane->next == lane->n_fetched && rd_kafka_queue_length(lane->queue) == 0;
+    bool emptied = !lane->stirred && !lane->closed && lane->next == lane->n_fetched &&
+                   rd_kafka_queue_length(lane->queue) == 0;
     int64_t next = frontier_high(lane->frontier);
     lane->stirred = false;
     *out_next = next < 0 ? 0 : next;
@@ -323,6 +391,8 @@ bool lane_is_emptied(struct lane *lane, int64_t *out_next)
 
 int64_t lane_read_at_ms(const struct lane *lane)
 {
+    if (lane->closed)
+        return lane->open_at_ms;
     if (lane->next < lane->n_fetched)
         return read_at_ms(lane, lane->fetched[lane->next]);
     return lane->queue_empty ? INT64_MAX : 0;

@@ -9,9 +9,9 @@
 #include "hold.h"
 #include "arena.h"
 
-/* One partition of a tier: its frontier, and its own queue, which is left alone until its head can
- * be due. Nothing is asked of the broker to leave it alone; what librdkafka has fetched ahead
- * waits, and the rest waits in the log. */
+/* One partition of a tier: its frontier, and its own queue, which is read a little ahead of what
+ * can be due. The rest waits in the log: where that takes long, the lane is closed, and nothing is
+ * fetched of it. */
 struct lane;
 
 /* The tier of this topic, borrowed from the configuration; NULL: it is none. */
@@ -34,10 +34,11 @@ void lane_let_go(struct lane *lane);
 /* Drops what is held. NULL is fine. */
 void lane_free(struct lane *lane);
 
-/* Of a lane that was taken over. Reads up to `most` records that can be due within the slack from
- * `now_ms`. Returns how many were read, or -1: RETRIABLE for want of memory. */
-int lane_read(struct lane *lane, int64_t now_ms, int most, struct rp_arena *arena,
-              struct rp_error *err);
+/* Of a lane that was taken over. Reads up to `most` records: those that can be due within the slack
+ * from `now_ms`, and behind them up to `most_ahead` bytes of what cannot. Returns how many were
+ * read, or -1: RETRIABLE for want of memory. */
+int lane_read(struct lane *lane, int64_t now_ms, int most, size_t most_ahead,
+              struct rp_arena *arena, struct rp_error *err);
 /* A recovery reads up to where the last owner had. Where the log ends before that, and still does
  * after a while (it was cut), the recovery is ended, loudly. Whether it was. */
 bool lane_check_end(struct lane *lane);

@@ -13,6 +13,11 @@
 #define READ_STEP 64   /* and between two looks at whether they are enough */
 #define BEHIND_MS 1000 /* who is so late has a backlog of its own */
 
+/* The part of the memory that goes to what is read ahead, and what a lane may have of it at least:
+ * the less that is, the more often is it closed, and fetched anew. */
+#define AHEAD_PART  4
+#define AHEAD_LEAST ((size_t)64 << 10)
+
 static int make_room(struct lanes *l, size_t n, struct rp_error *err)
 {
     if (l->all + n <= l->cap)
@@ -165,12 +170,15 @@ static bool has_enough(const struct lanes *l, struct lane *lane, bool behind, bo
 static int read_lane(struct lanes *l, struct lane *lane, bool behind, int64_t now_ms,
                      struct rp_error *err)
 {
+    size_t ahead = (size_t)l->config->memory_bytes / AHEAD_PART / l->n;
     int share = (int)l->config->delayer.batch / (int)l->n + 1;
     int step = share < READ_STEP ? share : READ_STEP, n = step;
+    if (ahead < AHEAD_LEAST)
+        ahead = AHEAD_LEAST;
     for (int i = 0; i < READ_MOST && n == step; i += n) {
         if (has_enough(l, lane, behind, i >= share, now_ms))
             break;
-        if ((n = lane_read(lane, now_ms, step, &l->headers, err)) < 0)
+        if ((n = lane_read(lane, now_ms, step, ahead, &l->headers, err)) < 0)
             return -1;
     }
     return 0;

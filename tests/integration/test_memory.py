@@ -34,14 +34,13 @@ class Watch(threading.Thread):
             time.sleep(0.2)
 
 
-def park(pipeline, tier, target, count, due_first, due_spread):
-    """Puts tasks into the tier as the router does, due one after another."""
-    value = contract.single_object(
+def event(target, payload):
+    return contract.single_object(
         {
             "task_id": "t",
             "task_type": "work",
             "target": target,
-            "payload": b"p" * PAYLOAD,
+            "payload": b"p" * payload,
             "attempt": 1,
             "error": {"class": "TimeoutError", "message": "", "causes": []},
             "source": "test",
@@ -49,6 +48,22 @@ def park(pipeline, tier, target, count, due_first, due_spread):
             "failed_at": 1,
         }
     )
+
+
+def headers_of(number, target, due):
+    return [
+        ("reprise-task-id", f"t-{number}"),
+        ("reprise-attempt", "2"),
+        ("reprise-due", str(due)),
+        ("reprise-target", target),
+        ("reprise-policy", "default"),
+        ("reprise-first-failed-at", "1"),
+    ]
+
+
+def park(pipeline, tier, target, count, due_first, due_spread):
+    """Puts tasks into the tier as the router does, due one after another."""
+    value = event(target, PAYLOAD)
     producer = Producer(
         {
             "bootstrap.servers": pipeline.kafka.bootstrap,
@@ -57,14 +72,7 @@ def park(pipeline, tier, target, count, due_first, due_spread):
         }
     )
     for i in range(count):
-        headers = [
-            ("reprise-task-id", f"t-{i}"),
-            ("reprise-attempt", "2"),
-            ("reprise-due", str(due_first + i * due_spread // count)),
-            ("reprise-target", target),
-            ("reprise-policy", "default"),
-            ("reprise-first-failed-at", "1"),
-        ]
+        headers = headers_of(i, target, due_first + i * due_spread // count)
         while True:
             try:
                 producer.produce(pipeline.prefix + tier, value, str(i), headers=headers)
@@ -105,6 +113,32 @@ def test_a_million_waiting_tasks_cost_little_memory(new_pipeline):
     assert (len(seen), doubled, early) == (TASKS, 0, 0)
     assert waiting < 64
     assert due < 256
+
+
+def test_a_few_tasks_that_wait_keep_nothing_of_what_streams_by(new_pipeline):
+    """What is fetched of both comes in one answer of the broker's, which goes as a whole."""
+    pipeline = new_pipeline("stream", tiers=["1s", "60s"], log={"level": "info"})
+    target = pipeline.create_target("work", partitions=4)
+    (delayer,) = pipeline.start("delayer")
+    large, small, rounds, each = event(target, 10_240), event(target, 100), 2500, 8
+    before, began = memory_kib(delayer.process.pid) // 1024, time.monotonic()
+    for i in range(rounds):
+        now = now_ms()
+        for n in range(each):
+            pipeline.producer.produce(
+                pipeline.prefix + "retry-1s", large, str(n), headers=headers_of(i * each + n, target, now + 1000)
+            )
+        pipeline.producer.produce(
+            pipeline.prefix + "retry-60s", small, str(i), headers=headers_of(-i, target, now + 60_000)
+        )
+        pipeline.producer.poll(max(0, began + i * 0.01 - time.monotonic()))
+    assert pipeline.producer.flush(60) == 0
+    settled = 'reprise_delayer_settled_total{.*retry-1s.*}'
+    wait_for(lambda: delayer.metric(settled) == rounds * each, "what streamed by to be sent", 120)
+    assert time.monotonic() - began < 55, "too slow a machine: the tasks waited no more"
+    after = memory_kib(delayer.process.pid) // 1024
+    print(f"{rounds * each * 10_240 // MIB} MiB streamed by: resident {before} MiB, then {after} MiB")
+    assert after - before < 80
 
 
 @pytest.mark.parametrize("memory, tiers", [("32MiB", 1), ("8MiB", 8)])

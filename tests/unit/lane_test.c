@@ -22,6 +22,7 @@
 
 static int n_lost, n_queries;
 static int64_t log_begin, written_anew_from = INT64_MAX;
+static bool true_epochs;
 
 void __wrap_rp_log_fields(enum rp_log_level level, const char *event,
                           const struct rp_field *fields);
@@ -66,10 +67,13 @@ rd_kafka_resp_err_t __wrap_rd_kafka_get_watermark_offsets(rd_kafka_t *rk, const 
     return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
+int32_t __real_rd_kafka_message_leader_epoch(const rd_kafka_message_t *m);
 int32_t __wrap_rd_kafka_message_leader_epoch(const rd_kafka_message_t *m);
 
 int32_t __wrap_rd_kafka_message_leader_epoch(const rd_kafka_message_t *m)
 {
+    if (true_epochs)
+        return __real_rd_kafka_message_leader_epoch(m);
     return m->offset >= written_anew_from ? 6 : 5;
 }
 
@@ -138,16 +142,20 @@ static void take_over(struct lane *lane, int64_t offset)
     take_over_with(lane, offset, "");
 }
 
-static void read_at(struct lane *lane, int64_t now_ms, int64_t offset)
+static void read_once(struct lane *lane, int64_t now_ms, size_t most_ahead)
 {
     struct rp_error err;
     struct rp_arena arena = {0};
-    for (int i = 0; i < MOST_POLLS && frontier_high(lane_frontier(lane)) != offset; i++) {
-        serve();
-        assert_true(lane_read(lane, now_ms, 100, &arena, &err) >= 0);
-    }
-    assert_int_equal(frontier_high(lane_frontier(lane)), offset);
+    serve();
+    assert_true(lane_read(lane, now_ms, 100, most_ahead, &arena, &err) >= 0);
     rp_arena_clear(&arena);
+}
+
+static void read_at(struct lane *lane, int64_t now_ms, int64_t offset)
+{
+    for (int i = 0; i < MOST_POLLS && frontier_high(lane_frontier(lane)) != offset; i++)
+        read_once(lane, now_ms, 0);
+    assert_int_equal(frontier_high(lane_frontier(lane)), offset);
 }
 
 static void read_to(struct lane *lane, int64_t offset)
@@ -242,13 +250,8 @@ static void read_again_from(int64_t offset)
 
 static void read_until_cut(struct lane *lane, int most)
 {
-    struct rp_error err;
-    struct rp_arena arena = {0};
-    for (int i = 0; i < most && !lane_is_cut(lane); i++) {
-        serve();
-        assert_true(lane_read(lane, INT64_MAX, 100, &arena, &err) >= 0);
-    }
-    rp_arena_clear(&arena);
+    for (int i = 0; i < most && !lane_is_cut(lane); i++)
+        read_once(lane, INT64_MAX, 0);
 }
 
 /* `committed`: what the last owner, or this one, had settled of the old log. */
@@ -333,15 +336,10 @@ static void what_was_settled_by_the_last_owner_can_be_deleted(void **state)
     assert_int_equal(lane_trim_to(lane, true), 3);
     lane_let_go(lane);
     take_over_with(lane, 10, "reprise/1 high=10 settled=- reach=0:10000");
-    struct rp_arena arena = {0};
-    struct rp_error err;
     int64_t offset = -1;
-    for (int i = 0; i < MOST_POLLS && offset < 0; i++, offset = lane_trim_to(lane, false)) {
-        serve();
-        assert_true(lane_read(lane, INT64_MAX, 100, &arena, &err) >= 0);
-    }
+    for (int i = 0; i < MOST_POLLS && offset < 0; i++, offset = lane_trim_to(lane, false))
+        read_once(lane, INT64_MAX, 0);
     assert_int_equal(offset, 10);
-    rp_arena_clear(&arena);
     lane_free(lane);
 }
 
@@ -386,21 +384,95 @@ static void only_what_is_committed_is_deleted(void **state)
     lane_free(lane);
 }
 
-/* It is due within the slack from its append on. */
-static void a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes(void **state)
+/* Beside a shorter tier. */
+static struct lane *new_lane_of_length(int64_t length_ms)
 {
-    (void)state;
-    const struct rp_config before = config;
+    static char topic[] = TOPIC, shorter[] = "t";
     config.tiers[1] =
-        (struct rp_tier){.topic = (char[]){TOPIC}, .length_ms = 500, .reach_ms = 5000};
-    config.tiers[0] = (struct rp_tier){.topic = (char[]){"t"}, .length_ms = 100, .reach_ms = 500};
+        (struct rp_tier){.topic = topic, .length_ms = length_ms, .reach_ms = 10 * length_ms};
+    config.tiers[0] = (struct rp_tier){.topic = shorter, .length_ms = 100, .reach_ms = 500};
     config.n_tiers = 2;
     config.slack_ms = 1000;
     struct lane *lane = new_lane();
     mock_assign(consumer, TOPIC);
     take_over(lane, 0);
+    return lane;
+}
+
+/* It is due within the slack from its append on. */
+static void a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes(void **state)
+{
+    (void)state;
+    const struct rp_config before = config;
+    struct lane *lane = new_lane_of_length(500);
     read_at(lane, rp_wall_ms(), 10);
     lane_free(lane);
+    config = before;
+}
+
+/* Until the lane knows when to go on. */
+static int64_t read_until_closed(struct lane *lane, size_t most_ahead)
+{
+    int64_t now_ms = rp_wall_ms();
+    for (int i = 0; i < MOST_POLLS && lane_read_at_ms(lane) <= now_ms; i++)
+        read_once(lane, now_ms, most_ahead);
+    for (int i = 0; i < MOST_POLLS && lane_read_at_ms(lane) == INT64_MAX; i++)
+        read_once(lane, now_ms, most_ahead);
+    return lane_read_at_ms(lane);
+}
+
+/* What librdkafka has fetched keeps in memory what came with it, of other partitions, too. */
+static void nothing_is_fetched_of_what_must_wait_for_long(void **state)
+{
+    (void)state;
+    const struct rp_config before = config;
+    int64_t began_ms = rp_wall_ms() - 10000, next;
+    true_epochs = true;
+    struct lane *lane = new_lane_of_length(60000);
+    rd_kafka_queue_t *queue = rd_kafka_queue_get_partition(consumer, TOPIC, 0);
+    int64_t open_ms = read_until_closed(lane, 0);
+    assert_in_range(open_ms, began_ms + 58000, rp_wall_ms() + 59000);
+    assert_int_equal(frontier_held(lane_frontier(lane)), 0);
+
+    mock_produce(&mock, TOPIC, 2);
+    for (int i = 0; i < 20; i++)
+        serve();
+    rd_kafka_message_t *none;
+    assert_int_equal(rd_kafka_consume_batch_queue(queue, 0, &none, 1), 0);
+    assert_false(lane_is_emptied(lane, &next)); /* so it does not count as stalled */
+    assert_false(lane_is_emptied(lane, &next));
+    read_once(lane, open_ms - 1, 1 << 20);
+    assert_int_equal(frontier_held(lane_frontier(lane)), 0);
+    assert_int_equal(lane_read_at_ms(lane), open_ms);
+
+    read_at(lane, open_ms + 60000, 12);
+    assert_int_equal(frontier_held(lane_frontier(lane)), 12);
+    rd_kafka_queue_destroy(queue);
+    lane_free(lane);
+    true_epochs = false;
+    config = before;
+}
+
+/* So that a few tasks that wait for long are not fetched again and again. */
+static void a_lane_reads_ahead_as_much_as_it_may(void **state)
+{
+    (void)state;
+    const struct rp_config before = config;
+    true_epochs = true;
+    struct lane *lane = new_lane_of_length(60000);
+    int64_t open_ms = read_until_closed(lane, 300);
+    size_t held = frontier_held(lane_frontier(lane));
+    assert_in_range(held, 1, 8);
+    for (int i = 0; i < MOST_POLLS && frontier_held(lane_frontier(lane)) < 10; i++)
+        read_once(lane, open_ms + 600, 300); /* the first has to be read: there is room again */
+    assert_int_equal(frontier_held(lane_frontier(lane)), 10);
+    lane_let_go(lane);
+    take_over(lane, 0);
+    for (int i = 0; i < MOST_POLLS && frontier_held(lane_frontier(lane)) < 10; i++)
+        read_once(lane, rp_wall_ms(), 1 << 20);
+    assert_int_equal(frontier_held(lane_frontier(lane)), 10);
+    lane_free(lane);
+    true_epochs = false;
     config = before;
 }
 
@@ -518,6 +590,8 @@ int main(void)
         TEST(only_what_is_committed_is_deleted),
         TEST(what_no_state_says_to_be_settled_is_not_deleted),
         TEST(a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes),
+        TEST(nothing_is_fetched_of_what_must_wait_for_long),
+        TEST(a_lane_reads_ahead_as_much_as_it_may),
         TEST(a_partition_of_no_tier_is_left_alone),
         TEST(who_holds_a_batch_that_is_overdue_is_left_alone),
         TEST(who_has_something_overdue_is_left_alone_where_memory_is_scarce),
