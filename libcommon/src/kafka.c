@@ -318,6 +318,19 @@ int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition
     return rc;
 }
 
+int rp_kafka_look_back(rd_kafka_t *consumer, const rd_kafka_message_t *m, int64_t expected,
+                       int32_t epoch, int32_t *looked, bool *back, struct rp_error *err)
+{
+    int32_t current = rd_kafka_message_leader_epoch(m);
+    *back = epoch >= 0 && current > epoch && current > *looked && m->offset > expected;
+    if (!*back)
+        return 0;
+    if (rp_kafka_seek_one(consumer, rd_kafka_topic_name(m->rkt), m->partition, expected, err) != 0)
+        return -1;
+    *looked = current;
+    return 0;
+}
+
 int64_t rp_kafka_gone_to(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t next)
 {
     int64_t low, high;

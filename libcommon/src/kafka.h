@@ -67,6 +67,15 @@ RP_NODISCARD int rp_kafka_resume_at(rd_kafka_t *consumer, const char *topic, int
 /* `offset` < 0: from the log's beginning. */
 RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition,
                                    int64_t offset, struct rp_error *err);
+/* Where a log was cut (by an unclean election) before the offset up to which librdkafka has fetched
+ * it, librdkafka goes back there, and throws away what it had not handed out yet, although the log
+ * still has it. So if `m` is a later leader's and comes behind a gap, what is `expected` is sought,
+ * and *back says so: `m` comes once more. Gaps are common, of transactions' marks: `looked`, 0 at
+ * first, is the epoch for which that was done. `epoch`: of the last record that was read; -1, or
+ * INT32_MAX: none was. */
+RP_NODISCARD int rp_kafka_look_back(rd_kafka_t *consumer, const rd_kafka_message_t *m,
+                                    int64_t expected, int32_t epoch, int32_t *looked, bool *back,
+                                    struct rp_error *err);
 /* Where the log begins, as it came with the last records, if that is behind the next offset that is
  * wanted: what lay between is gone. -1: nothing is. Transactions' marks leave gaps, too, but none
  * up to there. */

@@ -287,6 +287,7 @@ static int go_live(struct worker *w, struct part *part, struct rp_error *err)
         return 0;
     part->position = part->claim.next_offset;
     part->end = 0;
+    part->epoch = -1;
     rp_stall_heard(&w->stall, topic_of(w), part->claim.partition);
     part->live = true;
     rp_log(RP_LOG_INFO, "partition-claimed", rp_f_str("topic", topic_of(w)),
@@ -383,7 +384,15 @@ static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_err
 {
     struct part *part = parts_find(&w->parts, message->partition);
     int64_t offset = message->offset, now_ms;
+    int32_t epoch = rd_kafka_message_leader_epoch(message);
     if (part == NULL || !part->live) {
+        rd_kafka_message_destroy(message);
+        return 0;
+    }
+    bool back;
+    part->live = rp_kafka_look_back(rp_consumer_handle(w->consumer), message, part->position,
+                                    part->epoch, &part->looked, &back, err) == 0;
+    if (!part->live || back) {
         rd_kafka_message_destroy(message);
         return 0;
     }
@@ -398,6 +407,7 @@ static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_err
     if (batch_add(w->filling->batch, message, now_ms, err) != 0)
         return -1;
     part->position = offset + 1;
+    part->epoch = epoch;
     return 0;
 }
 

@@ -49,6 +49,7 @@ struct lane {
     bool stirred;          /* an error came, or it was taken over, since somebody asked */
     struct rp_log_end end; /* the log's, where it comes before the recovery's */
     int32_t epoch;         /* the leader's, of the last record; -1: not known */
+    int32_t looked;        /* rp_kafka_look_back */
     bool cut;              /* a record was not read for that */
     int64_t cut_at;        /* where the log was cut, until that is committed; -1: it was not */
 };
@@ -341,8 +342,16 @@ int lane_read(struct lane *lane, int64_t now_ms, int most, size_t most_ahead,
             close_for_long(lane, m, now_ms);
             break;
         }
-        if (read_one(lane, m, arena, err) != 0)
+        bool back = false;
+        if ((m->err == RD_KAFKA_RESP_ERR_NO_ERROR &&
+             rp_kafka_look_back(lane->consumer, m, frontier_high(lane->frontier), lane->epoch,
+                                &lane->looked, &back, err) != 0) ||
+            (!back && read_one(lane, m, arena, err) != 0))
             return -1; /* it stays where it is, and is read again */
+        if (back) {
+            drop_fetched(lane);
+            break;
+        }
         rd_kafka_message_destroy(m);
         lane->next++;
     }

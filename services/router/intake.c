@@ -159,6 +159,15 @@ int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *ou
     *out = arrivals_take(in->arrivals, m);
     if (*out != ARRIVAL_NONE)
         return 0;
+    struct position *known = positions_find(&in->positions, m->partition);
+    bool back = false;
+    if (known != NULL && rp_kafka_look_back(in->client, m, known->next, known->epoch,
+                                            &known->looked, &back, err) != 0)
+        return -1;
+    if (back) {
+        *out = ARRIVAL_DROP;
+        return positions_set(&in->positions, m->partition, known->next, err);
+    }
     enum position_kind kind = look(in, m);
     if (kind == POSITION_REPEAT || kind == POSITION_ASK) {
         *out = ARRIVAL_DROP;

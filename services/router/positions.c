@@ -7,7 +7,7 @@
 
 #define NONE INT64_MIN /* before any offset, and not the one before the first */
 
-static struct position *find(const struct positions *p, int32_t partition)
+struct position *positions_find(const struct positions *p, int32_t partition)
 {
     for (size_t i = 0; i < p->n; i++)
         if (p->items[i].partition == partition)
@@ -17,7 +17,7 @@ static struct position *find(const struct positions *p, int32_t partition)
 
 static struct position *find_or_add(struct positions *p, int32_t partition, struct rp_error *err)
 {
-    struct position *known = find(p, partition);
+    struct position *known = positions_find(p, partition);
     if (known != NULL)
         return known;
     struct position *items = rp_array_grow(p->items, p->n, &p->cap, sizeof *items);
@@ -43,7 +43,7 @@ int positions_set(struct positions *p, int32_t partition, int64_t next, struct r
 
 void positions_forget(struct positions *p, int32_t partition)
 {
-    struct position *known = find(p, partition);
+    struct position *known = positions_find(p, partition);
     if (known != NULL)
         *known = p->items[--p->n];
 }
@@ -65,20 +65,20 @@ int positions_ended(struct positions *p, int32_t partition, int64_t end, struct 
 
 int64_t positions_reached(const struct positions *p, int32_t partition)
 {
-    const struct position *known = find(p, partition);
+    const struct position *known = positions_find(p, partition);
     return known == NULL ? 0 : known->end > known->next ? known->end : known->next;
 }
 
 int64_t positions_next(const struct positions *p, int32_t partition)
 {
-    const struct position *known = find(p, partition);
+    const struct position *known = positions_find(p, partition);
     return known == NULL ? -1 : known->next;
 }
 
 enum position_kind positions_look(const struct positions *p, int32_t partition, int64_t offset,
                                   int32_t epoch)
 {
-    const struct position *known = find(p, partition);
+    const struct position *known = positions_find(p, partition);
     if (known == NULL || offset >= known->next)
         return POSITION_NEXT;
     /* Epochs rise with the offsets of a log, so an older record has no younger one. */
@@ -89,7 +89,7 @@ enum position_kind positions_look(const struct positions *p, int32_t partition, 
 
 void positions_repeated(struct positions *p, int32_t partition, int64_t offset)
 {
-    struct position *known = find(p, partition);
+    struct position *known = positions_find(p, partition);
     if (known != NULL)
         known->repeated = offset;
 }

@@ -14,6 +14,7 @@
 struct position {
     int32_t partition;
     int32_t epoch;    /* the partition leader's, of the last record; INT32_MAX: not known */
+    int32_t looked;   /* rp_kafka_look_back */
     int64_t next;     /* the offset that is expected */
     int64_t repeated; /* the last one that came once more */
     int64_t end;      /* the log's, where it was told since the partition was sought, else 0 */
@@ -31,6 +32,8 @@ enum position_kind {
     POSITION_ASK,    /* a repeat if the log still goes up to the expected offset, else the same */
 };
 
+/* NULL: nothing is known of the partition. */
+struct position *positions_find(const struct positions *p, int32_t partition);
 /* Sets what is expected next, where the partition is sought. Fails with RP_E_NOMEM. */
 RP_NODISCARD int positions_set(struct positions *p, int32_t partition, int64_t next,
                                struct rp_error *err);

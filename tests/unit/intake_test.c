@@ -127,6 +127,23 @@ static void a_record_that_is_gone_back_to_is_read_again(void **state)
     assert_int_equal(next(), COMMITTED + 1);
 }
 
+/* librdkafka goes to where a log was cut, also past what it had not handed out. */
+static void what_a_later_leader_comes_behind_is_looked_for(void **state)
+{
+    (void)state;
+    assign();
+    assert_int_equal(next(), COMMITTED);
+    assert_int_equal(rd_kafka_mock_partition_set_leader(mock.cluster, TOPIC, 0, 1), 0);
+    mock_produce(&mock, TOPIC, 2);
+    rd_kafka_topic_partition_list_t *at = mock_at(TOPIC, RECORDS);
+    assert_null(rd_kafka_seek_partitions(consumer, at, POLL_MS * MOST_POLLS));
+    rd_kafka_topic_partition_list_destroy(at);
+    for (int64_t offset = COMMITTED + 1; offset < RECORDS + 2; offset++) {
+        assert_int_equal(next(), offset);
+        assert_false(cut);
+    }
+}
+
 static void a_record_that_waits_is_read_again_when_its_time_has_come(void **state)
 {
     struct rp_error err;
@@ -252,6 +269,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(a_record_that_comes_twice_is_read_once),
         TEST(a_record_that_is_gone_back_to_is_read_again),
+        TEST(what_a_later_leader_comes_behind_is_looked_for),
         TEST(a_record_that_waits_is_read_again_when_its_time_has_come),
         TEST(what_waits_is_not_kept_waiting_by_what_begins_to_wait),
         TEST(what_waits_is_not_read),

@@ -309,6 +309,28 @@ static void what_comes_again_is_no_sign_of_a_cut(void **state)
     lane_free(lane);
 }
 
+/* librdkafka goes to where a log was cut, also past what it had not handed out. */
+static void what_a_later_leader_comes_behind_is_looked_for(void **state)
+{
+    (void)state;
+    struct lane *lane = new_lane();
+    mock_assign(consumer, TOPIC);
+    take_over(lane, 0);
+    read_to(lane, 10);
+    mock_produce(&mock, TOPIC, 5);
+    written_anew_from = 12;
+    read_again_from(12);
+    read_to(lane, 15);
+    assert_int_equal(frontier_held(lane_frontier(lane)), 15);
+    mock_produce(&mock, TOPIC, 5);
+    read_again_from(17); /* a gap that the same leader leaves is one */
+    read_to(lane, 20);
+    assert_int_equal(frontier_held(lane_frontier(lane)), 18);
+    assert_false(lane_is_cut(lane));
+    written_anew_from = INT64_MAX;
+    lane_free(lane);
+}
+
 static void settle(struct lane *lane, int n)
 {
     struct frontier_entry entry;
@@ -586,6 +608,7 @@ int main(void)
         TEST(that_a_log_begins_before_the_committed_offset_is_told),
         TEST(what_a_later_leader_wrote_where_the_log_was_cut_is_unsettled),
         TEST(what_comes_again_is_no_sign_of_a_cut),
+        TEST(what_a_later_leader_comes_behind_is_looked_for),
         TEST(what_was_settled_by_the_last_owner_can_be_deleted),
         TEST(only_what_is_committed_is_deleted),
         TEST(what_no_state_says_to_be_settled_is_not_deleted),
