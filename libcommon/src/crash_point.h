@@ -39,6 +39,9 @@
     POINT(33, trim_before, "delayer")                                                              \
     POINT(34, trim_sent, "delayer")                                                                \
     POINT(35, trim_answered, "delayer")                                                            \
+    POINT(36, states_before, "delayer-at-least-once")                                              \
+    POINT(37, states_sent, "delayer-at-least-once")                                                \
+    POINT(38, states_answered, "delayer-at-least-once")                                            \
     POINT(40, claim_before, "archiver")                                                            \
     POINT(41, claim_after, "archiver")                                                             \
     POINT(42, day_before, "archiver")                                                              \

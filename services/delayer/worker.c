@@ -68,6 +68,7 @@ static void committed(rd_kafka_t *consumer, rd_kafka_resp_err_t code,
     struct delayer *d = opaque;
     struct rp_error err;
     (void)consumer;
+    RP_CRASH_POINT(states_answered);
     for (int i = 0; offsets != NULL && i < offsets->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
         code = offsets->elems[i].err;
     bool failed = code != RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -87,9 +88,12 @@ static void commit_states(struct delayer *d, bool async)
     rd_kafka_topic_partition_list_t *states = lanes_states(&d->lanes, true);
     struct rp_error err;
     int rc = 0;
-    if (states->cnt > 0)
+    if (states->cnt > 0) {
+        RP_CRASH_POINT(states_before);
         rc = async ? rp_consumer_commit_told(d->consumer, states, committed, d, &err)
                    : rp_consumer_commit(d->consumer, states, false, &err);
+        RP_CRASH_POINT(states_sent);
+    }
     if (rc != 0 || !async)
         note_commit(d, rc != 0 ? &err : NULL);
     else

@@ -15,7 +15,8 @@ SERVICES = ("router", "delayer", "archiver")
 # What is done otherwise without transactions, and what hangs on it.
 AT_LEAST_ONCE = (
     "produce_before", "produce_after", "acknowledged", "commit_before", "commit_after", "revoked_before", "revoked_after",
-    "settled", "take_over_before", "take_over_after",
+    "settled", "take_over_before", "take_over_after", "trim_before", "trim_sent", "trim_answered",
+    "states_before", "states_sent", "states_answered",
 )  # fmt: skip
 BATCHES = (1, 1000)  # always full, so that the next is filled beside it, and never
 
@@ -102,7 +103,7 @@ def test_a_service_may_die_anywhere(new_pipeline, rng, guarantee):
     victims = [
         Victim(
             pipeline, pipeline.add(name),
-            [(number, point) for number, point, services in points if name in services],
+            [(number, point) for number, point, whose in points if {name, f"{name}-{guarantee}"} & set(whose)],
             rng,
         )
         for name in SERVICES
