@@ -6,121 +6,25 @@ nothing lost, nothing doubled, nothing early, attempts count up by one, every ta
 in exactly one dead letter, and what is handed on is the same byte for byte."""
 
 import collections
-import dataclasses
 import datetime
+
+from history import COUNTED, ENDED_JOBS, number_of, own_headers, pairs, replay_of, succeeds, text_of
 
 Fault = collections.namedtuple("Fault", "rule task_id text")
 
-# A record of a target topic, or of a tier. `received_ms`: when a read_committed reader first had it, or None. `sent_ms`:
-# its time, as the broker has it.
-Delivery = collections.namedtuple(
-    "Delivery", "topic partition offset key value headers received_ms sent_ms", defaults=(None,)
-)
-# A record of failed-tasks: its FailedTask as a dict, or None where the bytes are no such thing.
-Event = collections.namedtuple("Event", "partition offset key value task")
-# A record of dead-letter: its DeadLetter as a dict.
-Letter = collections.namedtuple("Letter", "partition offset key letter")
-# A dead letter that a replay job took: its place in dead-letter, and whether the job says that it sent it, or refused to.
-Item = collections.namedtuple("Item", "task_id place sent refused", defaults=(False,))
-# A replay job at the end, as the database has it. `to`: target (the task again) or router (its event). `cancelled`:
-# somebody asked for that. `told`: how many it says it has in all, marked and refused, and what is in the audit.
-Replay = collections.namedtuple("Replay", "job to state items cancelled told", defaults=(False, None))
-
 NAMES = ("reprise-task-id", "reprise-attempt", "reprise-due", "reprise-first-failed-at")
 PARKED_NAMES = (*NAMES, "reprise-target", "reprise-policy")
-COUNTED = ("task_type", "reason", "category", "fingerprint", "status")
-ENDED_JOBS = ("done", "cancelled", "stopped")
 # Nothing waits so long behind its time, be some servers away: the longest fault and a transaction's time-out. Nor so
 # long once nothing is away any more.
 STALL_MS, CALM_STALL_MS = 120_000, 60_000
+HAND_MS = 3000  # what is in hand when a clock is set back is sent by then
+LAP_MS = 1000  # what waits no longer goes round no tier again
 MOST = 8  # times that one outcome comes at least once: deaths and lost answers that one record can meet
 LEFT_OUT = {"payload", "headers", "error"}  # of a task that does not fit dead-letter
 TASK_COLUMNS = {
     "task_id": "task_id", "task_type": "task_type", "target": "target", "key": "task_key",
     "payload": "payload", "attempt": "attempt", "source": "source",
 }  # fmt: skip
-
-
-@dataclasses.dataclass
-class Plan:
-    """A task as it was meant, and how it is to end."""
-
-    task_id: str
-    target: str | None
-    key: bytes | None
-    payload: bytes | None
-    headers: list  # (name, value), without reprise's own
-    min_delay_ms: int = 0
-    succeeds_at: int | None = None  # the attempt that does not fail
-    revives_at: int | None = None  # of a dead task: the attempt of a replay that does not fail
-    reason: str | None = None  # or the dead letter's
-    attempts: int | None = None  # executions behind the dead letter
-    policy: str | None = None  # what the dead letter says of it; None: it may say anything
-    category: str | None = None
-    rescue: str | None = None  # the policy's fallback topic, and
-    rescued_at: int | None = None  # the attempt that is its; in a replay it may be any
-    max_delay_ms: int | None = None  # None: any
-    deadline_ms: int | None = None  # from the first failure on, within which a re-invocation is due
-
-
-@dataclasses.dataclass
-class History:
-    plans: dict  # by task id
-    events: list
-    deliveries: list
-    letters: list
-    rows: list  # the archive's, as dicts, with what was done to each
-    archived_to: dict  # partition of dead-letter: the archive's next offset
-    # Wall times between which a service's clock was ahead, and how far: (from_ms, to_ms, ahead_ms).
-    ahead: list = dataclasses.field(default_factory=list)
-    # Places (topic, partition, offset) of what a reader was given while the history was made.
-    seen: set = dataclasses.field(default_factory=set)
-    replays: list = dataclasses.field(default_factory=list)
-    # The largest event that surely fits dead-letter; of a larger one the dead letter may leave things out.
-    fits: int = 1_000_000
-    # Places of records in failed-tasks and tiers that no committed offset says are settled.
-    unsettled: list = dataclasses.field(default_factory=list)
-    # What a reader of the tiers had before it was trimmed.
-    parked: list = dataclasses.field(default_factory=list)
-    # How many dead letters the archive says there are, and how many of them came back: by hour, type, reason, category,
-    # fingerprint and status.
-    counts: dict = dataclasses.field(default_factory=dict)
-    # Partitions of dead-letter whose offset in the archive ever went back.
-    went_back: list = dataclasses.field(default_factory=list)
-    # From when on nothing was away any more.
-    calm_ms: float = float("inf")
-    # Fingerprints of dead letters of which the archive has no group.
-    groupless: list = dataclasses.field(default_factory=list)
-    # Whether what is sent may be sent twice (guarantee: at-least-once).
-    may_double: bool = False
-
-
-def text_of(headers, name):
-    values = [value for key, value in headers if key == name]
-    return values[0].decode() if len(values) == 1 and values[0] is not None else None
-
-
-def number_of(headers, name):
-    text = text_of(headers, name)
-    return int(text) if text is not None and text.isdigit() else None
-
-
-def replay_of(headers):
-    return text_of(headers, "reprise-replay-id")
-
-
-def pairs(task):
-    return [(h["key"], h["value"]) for h in task["headers"]]
-
-
-def own_headers(task):
-    return [(name, value) for name, value in pairs(task) if not name.startswith("reprise-")]
-
-
-def succeeds(plan, replay, attempt):
-    """Whether this execution is the one that does not fail."""
-    first = plan.succeeds_at if replay is None else plan.revives_at
-    return first is not None and attempt >= first
 
 
 def judge(history):
@@ -259,8 +163,14 @@ class Judge:
     def ahead_at(self, ms):
         return max((a for begin, end, a in self.history.ahead if begin <= ms <= end), default=0)
 
+    def lead_at(self, ms):
+        """How much before it is due something may be sent, by its sender's clock: what a transaction begins ahead. That
+        clock has said that it is time, however wrong it is, unless it was set back while the record was in hand."""
+        set_back = (by for at, by in self.history.set_back if at <= ms <= at + HAND_MS)
+        return self.history.lead_ms + max(set_back, default=0)
+
     def times(self):
-        """Nothing is due before its delay is over, nothing is readable before it is due."""
+        """Nothing is due before its delay is over, nothing is sent or readable before it is due."""
         for key, deliveries in self.sent.items():
             said = self.said.get(key)
             plan = self.history.plans.get(key[0])
@@ -280,6 +190,9 @@ class Judge:
                         self.say("early", key[0], f"attempt {key[2]} due {due - failed_at} ms after it")
                 if d.received_ms is not None and d.received_ms < due - self.ahead_at(d.received_ms):
                     self.say("early", key[0], f"attempt {key[2]}: {due - d.received_ms} ms")
+                # One that is read late tells nothing of when it was sent.
+                if d.sent_ms is not None and d.sent_ms < due - self.lead_at(d.sent_ms):
+                    self.say("early", key[0], f"attempt {key[2]} sent {due - d.sent_ms} ms before it was due")
                 if before and first != before[0].task["failed_at"]:
                     self.say("altered", key[0], f"first-failed-at: {first}")
                 if first is not None and plan.deadline_ms is not None and due - first > plan.deadline_ms:
@@ -326,6 +239,19 @@ class Judge:
         counts = [len(outcomes) for of in (self.sent, self.buried) for outcomes in of.values()]
         return sum(count > 1 for count in counts), len(counts)
 
+    def waits(self):
+        """How many outcomes were seen to wait in a tier, of how many that must have. Those have one delay, and are due
+        when it is over, so the router was in time."""
+        must = [key for key, sent in self.sent.items() if self.must_wait(key, sent)]
+        return sum(key in self.waited for key in must), len(must)
+
+    def must_wait(self, key, sent):
+        plan = self.history.plans.get(key[0])
+        if plan is None or not 0 < plan.min_delay_ms == plan.max_delay_ms:
+            return False
+        over = {event.task["failed_at"] + plan.min_delay_ms for event in self.said.get(key, ())}
+        return any(d.topic != plan.rescue and number_of(d.headers, "reprise-due") in over for d in sent)
+
     def once(self, ends):
         return sorted(set(ends)) if self.history.may_double else ends
 
@@ -343,10 +269,9 @@ class Judge:
                     self.say("altered", task_id, "the dead letter's task is not its event")
                 if l.key not in [key_of_record(event) for event in said]:
                     self.say("altered", task_id, f"the dead letter's key: {l.key!r}")
-                place = l.letter["partition"], l.letter["offset"]
-                topic = l.letter["topic"]
-                if place not in [e[:2] for e in said] if topic.endswith("failed-tasks") else "retry-" not in topic:
-                    self.say("altered", task_id, f"the dead letter's event is not at {place} of {topic}")
+                if not self.is_origin(l.letter, said, self.waited.get(key, ())):
+                    place = l.letter["topic"], l.letter["partition"], l.letter["offset"]
+                    self.say("altered", task_id, "the dead letter's event is not at {}-{}@{}".format(*place))
                 if task is not None and l.letter["raw"] is not None:
                     self.say("altered", task_id, "a dead letter has a task and raw bytes")
                 if plan and plan.deadline_ms is not None:
@@ -372,6 +297,18 @@ class Judge:
         if task is None or event.task is None or len(event.value) <= self.history.fits:
             return task == event.task
         return all(task[name] == event.task[name] for name in task.keys() - LEFT_OUT)
+
+    def is_origin(self, letter, said, waits):
+        """Whether its event can be where the dead letter says: in failed-tasks, or in a tier. There the reader may have
+        missed a record: that of a second decision, or of another lap."""
+        topic, place = letter["topic"], (letter["partition"], letter["offset"])
+        if topic.endswith("failed-tasks"):
+            return place in [event[:2] for event in said]
+        if "retry-" not in topic:
+            return False
+        seen = [(d.topic, d.partition, d.offset) for d in waits]
+        laps = any((number_of(d.headers, "reprise-due") or 0) > d.sent_ms + LAP_MS for d in waits)
+        return (topic, *place) in seen or not seen or laps or self.history.may_double
 
     def tiers(self):
         """Once every task has ended, everything in failed-tasks and the tiers is settled."""

@@ -3,7 +3,8 @@
 
 import datetime
 
-from checker import COUNTED, Delivery, Event, History, Item, Letter, Plan, Replay, judge, replay_of
+from checker import judge
+from history import COUNTED, Delivery, Event, History, Item, Letter, Plan, Replay, replay_of
 
 OWN = [("traceparent", b"00-1-2-01"), ("twice", b"a"), ("twice", None)]
 

@@ -5,9 +5,9 @@ import time
 
 import contract
 import psycopg
-from checker import COUNTED, Delivery, Event, History, Letter, Plan, succeeds
 from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from history import COUNTED, Delivery, Event, History, Letter, Plan, succeeds
 from pipeline import header, now_ms, partitions_of
 from psycopg.rows import dict_row
 
@@ -123,7 +123,7 @@ class Load:
         self.plans, self.tasks, self.open = {}, {}, set()
         self.later = []  # repeats that come later: (when, value, key)
         self.executed = set()  # what handlers dedupe on
-        self.ahead, self.came = [], time.monotonic()
+        self.ahead, self.set_back, self.came = [], [], time.monotonic()
         self.calm_ms = float("inf")
         self.revived = set()  # (task id, replay job) of what succeeded at last
 
@@ -277,7 +277,7 @@ class Load:
     def so_far(self):
         """What is known without asking a server, where one is in the way of the history."""
         return {
-            "plans": self.plans, "open": self.open, "ahead": self.ahead,
+            "plans": self.plans, "open": self.open, "ahead": self.ahead, "set_back": self.set_back,
             "received": [record for reader in self.readers for record in reader.records],
         }  # fmt: skip
 
@@ -328,7 +328,15 @@ class Load:
             list(replays), unsettled=left, counts=counts, went_back=back, parked=parked,
             groupless=groupless, calm_ms=self.calm_ms,
             may_double=pipeline.config.get("guarantee") == "at-least-once",
+            lead_ms=lead_ms(pipeline.config), set_back=self.set_back,
         )  # fmt: skip
+
+
+def lead_ms(config):
+    """How long before its time the delayer may send something."""
+    if config.get("guarantee") == "at-least-once":
+        return 0
+    return int(config.get("delayer", {}).get("prepare_ahead", "10ms").removesuffix("ms"))
 
 
 def wait_stable(bootstrap, topic, partitions, timeout=60):

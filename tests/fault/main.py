@@ -10,8 +10,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
 from cluster import Cluster, Postgres
-from faults import FAULTS
-from harness import Harness, in_vain, keep
+from faults import FAULTS, LURKING
+from harness import Harness, in_vain, keep, unmet
 from pipeline import BUILD
 from relay import Relay
 from servers import end_like_an_interrupt, free_port, running
@@ -36,7 +36,19 @@ def arguments():
         help="what may be doubled with the second, and nothing else (exactly-once)",
     )  # fmt: skip
     parser.add_argument("--only", choices=[fault.__name__ for fault in FAULTS], help="no fault but this one")
+    parser.add_argument(
+        "--must-meet", type=lurking, default=[], metavar="KIND[,KIND...]",
+        help="faults that must meet something at least once, each; then none may be left out either, for want of what"
+        f" this machine has not. Of these kinds: {', '.join(LURKING)}",
+    )  # fmt: skip
     return parser.parse_args()
+
+
+def lurking(text):
+    kinds = text.split(",")
+    if unknown := [kind for kind in kinds if kind not in LURKING]:
+        raise argparse.ArgumentTypeError(f"not one of those that lie in wait: {', '.join(unknown)}")
+    return kinds
 
 
 def part(servers, seed, cycles, rate, guarantee):
@@ -81,6 +93,7 @@ def main():
         del FAULTS[fault]
     wrong, tasks, done = 0, 0, 0
     counts, tried, met = (collections.Counter() for _ in range(3))
+    left_out = []
     relay = Relay([free_port() for _ in range(3)], lambda: [])
     began = time.monotonic()
     with running(Cluster, relay=relay) as kafka, running(Postgres) as postgres:
@@ -90,9 +103,9 @@ def main():
             more, harness = part((relay, kafka, postgres), seed, n, options.rate, options.guarantee)
             wrong, tasks = wrong + more, tasks + len(harness.load.plans)
             counts, tried, met = counts + harness.counts, tried + harness.tried, met + harness.met
-            done, seed = done + n, seed + 1
+            done, seed, left_out = done + n, seed + 1, harness.left_out
     relay.stop()
-    for vain in in_vain(tried, met):
+    for vain in in_vain(tried, met) + unmet(options.must_meet, met, left_out):
         print(vain)
         wrong += 1
     print(f"{done} cycles, {tasks} tasks, {time.monotonic() - began:.0f} s: {dict(counts)}")

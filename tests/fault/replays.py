@@ -7,8 +7,8 @@ import subprocess
 import time
 
 import psycopg
-from checker import ENDED_JOBS, Item, Replay
 from cluster import transactional_id
+from history import ENDED_JOBS, Item, Replay
 from pipeline import BUILD
 from psycopg.rows import dict_row
 

@@ -5,7 +5,7 @@ wrong. test_broken.py has it on pipelines that really do wrong."""
 import copy
 
 import pytest
-from checker import judge
+from checker import Judge, judge
 from histories import OWN, counted, delivery, event, good, letter, parked, row, rules, time_of
 
 
@@ -68,6 +68,10 @@ def count_wrong(h):
 
 def read_before_due(h):
     h.deliveries[0] = h.deliveries[0]._replace(received_ms=1999)
+
+
+def send_before_due(h):
+    h.deliveries[0] = h.deliveries[0]._replace(sent_ms=1989)
 
 
 def due_before_delay(h):
@@ -321,7 +325,7 @@ def never_end(h):
         (lose_delivery, "lost"), (lose_letter, "lost"), (lose_noise, "lost"),
         (double_delivery, "doubled"), (double_letter, "doubled"), (deliver_and_bury, "doubled"),
         (skip_attempt, "attempt"), (repeat_attempt, "doubled"), (count_wrong, "attempt"),
-        (read_before_due, "early"), (due_before_delay, "early"),
+        (read_before_due, "early"), (send_before_due, "early"), (due_before_delay, "early"),
         (change_payload, "altered"), (change_key, "altered"), (reorder_headers, "altered"),
         (pile_up_headers, "altered"), (leave_out_due, "altered"),
         (forget_first_failure, "altered"), (wrong_topic, "altered"), (change_letter, "altered"),
@@ -367,6 +371,65 @@ def test_a_clock_that_was_ahead_excuses_as_much_and_no_more():
     assert judge(history) == []
     history.deliveries[0] = history.deliveries[0]._replace(received_ms=1998)
     assert rules(history) == {"early"}
+
+
+def test_a_transaction_begins_ahead_by_as_much_and_no_more():
+    history = good()
+    history.deliveries[0] = history.deliveries[0]._replace(sent_ms=1990)
+    assert judge(history) == []
+    history.lead_ms = 9
+    assert rules(history) == {"early"}
+
+
+def test_a_clock_that_was_ahead_excuses_nothing_of_what_is_sent_by_it():
+    history = good()
+    send_before_due(history)
+    history.ahead = [(1900, 2100, 100)]
+    assert rules(history) == {"early"}
+
+
+@pytest.mark.parametrize("at, wrong", [(1989, set()), (1990, {"early"}), (1989 - 3001, {"early"})])
+def test_a_clock_that_is_set_back_excuses_what_was_in_hand(at, wrong):
+    history = good()
+    send_before_due(history)
+    history.set_back = [(at, 1)]
+    assert rules(history) == wrong
+
+
+def buried_from(offset, due=4500):
+    """A dead letter of the delayer's, whose record in a tier was seen at offset 3."""
+    history = good()
+    history.parked.append(parked(history.events[3], due, 3))
+    body, r = history.letters[0].letter, history.rows[0]
+    body["topic"] = r["source_topic"] = "retry-1s"
+    body["offset"] = r["source_offset"] = offset
+    return history
+
+
+def test_a_delayers_dead_letter_says_where_its_event_was_in_the_tier():
+    assert judge(buried_from(3)) == []
+    assert rules(buried_from(4)) == {"altered"}
+    unseen = buried_from(4)
+    unseen.parked.pop()
+    twice = buried_from(4)
+    twice.may_double = True
+    # It was appended 990 ms before it was due; one that waits on is appended again.
+    on = buried_from(4)
+    on.parked[3] = on.parked[3]._replace(sent_ms=3499)
+    assert judge(unseen) == judge(twice) == judge(on) == []
+
+
+def test_those_that_must_have_waited_are_counted():
+    """Both of "lives"; that of "dies" has no longest delay."""
+    history = good()
+    assert Judge(history).waits() == (2, 2)
+    history.parked.pop(0)
+    assert Judge(history).waits() == (1, 2)
+    history.deliveries[0] = delivery("lives", 2, 2001, 0)  # the router was late, and sent it
+    assert Judge(history).waits() == (1, 1)
+    history = rescued()
+    history.deliveries[2] = with_header(history.deliveries[2], "reprise-due", b"4000")
+    assert Judge(history).waits() == (1, 1)
 
 
 def test_an_event_that_is_said_twice_leads_to_one_re_invocation():

@@ -2,8 +2,9 @@
 """The checker on small histories with replays, made up like those of test_checker.py."""
 
 import pytest
-from checker import Item, Replay, judge
+from checker import judge
 from histories import counted, delivery, event, good, letter, replayed, row, rules
+from history import Item, Replay
 
 
 def lose_replayed(h):

@@ -3,6 +3,7 @@
 
 import collections
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,10 +12,11 @@ from unittest.mock import MagicMock
 
 import faults
 import harness
+import load
 import pytest
-from checker import Item, Replay
 from cluster import partition_for
-from pipeline import Pipeline, Reader, now_ms, wait_for
+from history import Item, Replay
+from pipeline import Pipeline, Reader, new_folder, now_ms, wait_for
 from relay import END_TXN, Relay, Rule, Trap
 from replays import Replays
 from servers import ROOT, free_port
@@ -163,6 +165,23 @@ def test_a_fault_that_never_meets_anything_is_told_of(times, met, wrong):
     assert len(harness.in_vain({"slow_network": times}, {"slow_network": met})) == wrong
 
 
+def test_what_must_meet_something_is_told_of_where_it_does_not():
+    met = collections.Counter(slow_network=1)
+    assert harness.unmet(["slow_network"], met, []) == harness.unmet([], met, ["step_clock"]) == []
+    assert len(harness.unmet(["slow_network", "lose_answer"], met, ["step_clock"])) == 2
+
+
+def test_what_the_short_run_demands_is_drawn_in_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(faults.os, "statvfs", lambda _: MagicMock(f_bavail=0, f_frsize=1))
+    text = (ROOT / "tests/run").read_text()
+    cycles, seed = map(int, re.search(r"--cycles (\d+) --seed (\d+)", text.split("\nfaults() {")[1]).groups())
+    h = Dry(seed, tmp_path)
+    h.unable, h.spill, h.spill_files = set(), tmp_path, lambda: []
+    for number in range(1, cycles + 1):
+        h.cycle(number)
+    assert set(re.search(r"--must-meet (\S+)", text)[1].split(",")) <= set(h.tried)
+
+
 @pytest.mark.parametrize("sent, begun, wrong", [(False, 2, 1), (True, 2, 0), (False, 0, 0)])
 def test_replays_of_which_none_sends_anything_are_told_of(tmp_path, sent, begun, wrong):
     h = Dry(1, tmp_path)
@@ -206,6 +225,25 @@ def test_a_reader_knows_when_a_record_came_although_it_reads_on():
     assert all(record.received_ms - began_ms < 200 for record in reader.records)
 
 
+def test_a_run_leaves_what_an_earlier_one_of_its_seed_kept(tmp_path):
+    names = [new_folder(tmp_path / "fault" / "seed-1-abc").name for _ in range(3)]
+    assert names == ["seed-1-abc", "seed-1-abc-2", "seed-1-abc-3"]
+
+
+def test_a_seed_repeats_the_names_on_the_servers(monkeypatch):
+    suffixes = []
+
+    def made(*_, suffix, **__):
+        suffixes.append(suffix)
+        raise RuntimeError
+
+    monkeypatch.setattr(harness, "Pipeline", made)
+    for seed in (1, 1, 2):
+        with pytest.raises(RuntimeError):
+            harness.Harness(seed, MagicMock(), MagicMock(), MagicMock(), 1)
+    assert suffixes[0] == suffixes[1] != suffixes[2]
+
+
 def test_what_a_removed_service_logged_is_looked_at(tmp_path):
     pipeline = Pipeline.__new__(Pipeline)
     pipeline.folder, pipeline.services, pipeline.readers, pipeline.database = tmp_path, [], [], MagicMock()
@@ -214,12 +252,16 @@ def test_what_a_removed_service_logged_is_looked_at(tmp_path):
 
 
 def test_a_clock_that_was_ahead_excuses_what_was_let_go_and_nothing_later(tmp_path):
-    steps = []
+    steps, back = [], []
     for seed in range(20):
-        h = Dry(seed, tmp_path)
+        h, began_ms = Dry(seed, tmp_path), now_ms()
         list(faults.step_clock(h, h.rng_of(1)))
-        steps += [call.args[0] for call in h.load.ahead.append.call_args_list]
+        ahead = [call.args[0] for call in h.load.ahead.append.call_args_list]
+        ((at, by),) = [call.args[0] for call in h.load.set_back.append.call_args_list]
+        steps += ahead
+        back.append(at - began_ms + (0 if ahead else by))  # one that goes back shows a time that has been
     assert steps and all(0 <= end - begin - ahead < 1000 for begin, end, ahead in steps)
+    assert all(0 <= after < 1000 for after in back) and len(steps) < len(back)
 
 
 def test_the_disk_goes_when_a_harness_does_not_come_about(tmp_path, monkeypatch):
@@ -361,3 +403,10 @@ def test_ports_that_scripts_ask_for_at_once_differ(tmp_path):
         assert ports_of(ask_for_ports(tmp_path))[0] > taken
     last.write_text("")  # whoever wrote it was killed
     assert len(set(ports_of(ask_for_ports(tmp_path)))) == 3
+
+
+@pytest.mark.parametrize(
+    "config, lead", [({}, 10), ({"delayer": {"prepare_ahead": "0ms"}}, 0), ({"guarantee": "at-least-once"}, 0)]
+)
+def test_how_long_ahead_the_delayer_may_send(config, lead):
+    assert load.lead_ms(config) == lead

@@ -2,6 +2,8 @@
 """A reprise of a test's own on the shared servers: topics, a database, and service processes."""
 
 import collections
+import contextlib
+import itertools
 import json
 import os
 import re
@@ -142,6 +144,15 @@ class Reader:
         closing.join(patience)
 
 
+def new_folder(path):
+    """Made now: with a number behind it where there is one already, of an earlier run."""
+    for n in itertools.count(1):
+        folder = path if n == 1 else path.with_name(f"{path.name}-{n}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+
+
 class Service:
     """A process of ours, known by its pid."""
 
@@ -210,13 +221,13 @@ class Service:
 class Pipeline:
     def __init__(
         self, kafka, postgres, name, config, partitions, max_message_bytes="1MiB",
-        folder="integration",
+        folder="integration", suffix=None,
     ):  # fmt: skip
+        """`suffix`: of the names on the servers, where it is not to be drawn."""
         self.kafka, self.postgres = kafka, postgres
-        self.name = f"{name}-{uuid.uuid4().hex[:6]}"
+        self.name = f"{name}-{suffix or uuid.uuid4().hex[:6]}"
         self.prefix = f"{self.name}."
-        self.folder = BUILD / folder / self.name
-        self.folder.mkdir(parents=True)
+        self.folder = new_folder(BUILD / folder / self.name)
         self.dsn = postgres.create_database(self.name)
         self.database = Database(self.dsn)
         self.services, self.readers = [], []

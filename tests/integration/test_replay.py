@@ -284,7 +284,9 @@ def test_killed_while_it_is_cancelled(replays, point):
     process.kill()
     process.wait()
     replays.age()
-    assert replays.run("replay", "cancel", job, crash=point)[0] in (KILLED, 0)
+    code = replays.run("replay", "cancel", job, crash=point)[0]
+    # Nothing is left to mark where the runner had marked all that it sent; the other points are on every way.
+    assert code == KILLED or (code == 0 and point in ("90", "91"))
     replays.age()
     assert replays.run("replay", "cancel", job)[0] in (0, 4)
     row = replays.job(job)
