@@ -2,8 +2,11 @@
 """The archive: rows into PostgreSQL beside a bare COPY, replays beside a bare produce loop, retention."""
 
 import concurrent.futures
+import os
 import re
+import struct
 import subprocess
+import tempfile
 import time
 
 import psycopg
@@ -28,21 +31,22 @@ def rows_a_second(db, table):
 
 def archiver(stage, figures, options):
     label = f"archiver, dead letters of {options.sizes[-1]} B: throughput"
-    copied = []  # in the first round, in which ours goes first
-    for number in range(options.unsettled + options.rounds):
-        with stage.pipeline("archiver", 4) as pipeline:
+    with tempfile.NamedTemporaryFile(prefix="reprise-rows-") as parts:
+        columns = []  # once `parts` is written: in the first round, in which ours goes first
+        for number in range(options.unsettled + options.archiver_rounds):
+            with stage.pipeline("archiver", 4) as pipeline:
 
-            def raw(connections):
-                copied[:] = copied or as_copied(pipeline.dsn)
-                return raw_rows(pipeline.dsn, *copied, connections)
+                def raw(connections):
+                    columns[:] = columns or as_copied(pipeline.dsn, parts)
+                    return raw_rows(pipeline.dsn, columns, parts.name, connections)
 
-            ours, one, two = in_turn(
-                number, lambda: our_rows(stage, pipeline, options), lambda: raw(1), lambda: raw(2)
-            )
-        if number < options.unsettled:
-            continue
-        figures.add(f"{label} beside two connections", "rows/s", ours, two, 0.8, "higher")
-        figures.add(f"{label} beside one connection", "rows/s", ours, one, None, "higher")
+                ours, one, two = in_turn(
+                    number, lambda: our_rows(stage, pipeline, options), lambda: raw(1), lambda: raw(2)
+                )
+            if number < options.unsettled:
+                continue
+            figures.add(f"{label} beside two connections", "rows/s", ours, two, 0.8, "higher")
+            figures.add(f"{label} beside one connection", "rows/s", ours, one, None, "higher")
 
 
 def checkpoint(dsn):
@@ -65,26 +69,29 @@ def our_rows(stage, pipeline, options):
         return rows_a_second(db, "dead_letter")
 
 
-def as_copied(dsn):
-    """What was archived, as COPY has it: the columns, and transactions of as many rows as the archiver's."""
+def as_copied(dsn, parts):
+    """Writes what was archived to a file, as COPY has it, in parts of as many rows as a transaction of the archiver's,
+    each behind its size; returns the columns."""
     with psycopg.connect(dsn) as db:
         count = db.execute("select count(*) from dead_letter").fetchone()[0]
         db.execute("create temporary table numbered as select row_number() over () as n, d.* from dead_letter d")
         db.execute("create index on numbered (n)")
-        columns = ", ".join(
+        columns = [
             row[0]
             for row in db.execute(
                 "select quote_ident(attname) from pg_attribute where attrelid = 'dead_letter'::regclass"
                 " and attnum > 0 and not attisdropped and attidentity = '' and attgenerated = ''"
                 " and attname <> 'archived_at' order by attnum"
             )
-        )
-        parts = []
+        ]
         for first in range(1, count + 1, BATCH):
-            query = f"copy (select {columns} from numbered where n between {first} and {first + BATCH - 1})"
-            with db.cursor().copy(f"{query} to stdout (format binary)") as out:
-                parts.append(b"".join(map(bytes, out)))
-    return columns, parts
+            rows = f"select {', '.join(columns)} from numbered where n between {first} and {first + BATCH - 1}"
+            with db.cursor().copy(f"copy ({rows}) to stdout (format binary)") as out:
+                part = b"".join(map(bytes, out))
+            parts.write(struct.pack("=Q", len(part)) + part)
+    parts.flush()
+    os.fsync(parts.fileno())  # else it is written to the disk while somebody is measured
+    return columns
 
 
 def raw_rows(dsn, columns, parts, connections):
@@ -93,16 +100,8 @@ def raw_rows(dsn, columns, parts, connections):
     with psycopg.connect(dsn) as db:
         db.execute(f"create table {table} (like dead_letter including all)")
     checkpoint(dsn)
-
-    def copy(share):
-        with psycopg.connect(dsn) as own:
-            for part in share:
-                with own.cursor().copy(f"copy {table} ({columns}) from stdin (format binary)") as into:
-                    into.write(part)
-                own.commit()
-
-    with concurrent.futures.ThreadPoolExecutor(connections) as pool:
-        list(pool.map(copy, [parts[i::connections] for i in range(connections)]))
+    copy = f"copy {table} ({', '.join(columns)}) from stdin (format binary)"
+    run("raw_copy", dsn=dsn, copy=copy, parts=parts, connections=connections)
     with psycopg.connect(dsn) as db:
         return rows_a_second(db, table)
 

@@ -132,6 +132,23 @@ rd_kafka_t *bench_member(char **argv, const char *fetch_min_bytes)
     return rk;
 }
 
+static size_t take(rd_kafka_queue_t *queue, int timeout_ms, rd_kafka_message_t **out, size_t most)
+{
+    ssize_t n = rd_kafka_consume_batch_queue(queue, timeout_ms, out, most);
+    for (ssize_t i = 0; i < n; i++)
+        if (out[i]->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+            bench_die("consume", rd_kafka_message_errstr(out[i]));
+    return n > 0 ? (size_t)n : 0;
+}
+
+size_t bench_take(rd_kafka_queue_t *queue, int timeout_ms, rd_kafka_message_t **out, size_t most)
+{
+    size_t n = take(queue, 0, out, most);
+    if (n == 0 && timeout_ms > 0 && take(queue, timeout_ms, out, 1) == 1)
+        n = 1 + take(queue, 0, out + 1, most - 1);
+    return n;
+}
+
 int64_t bench_due_ms(const rd_kafka_message_t *m)
 {
     rd_kafka_headers_t *headers;

@@ -32,6 +32,10 @@ rd_kafka_t *bench_producer(char **argv, const char *id, const char *linger_ms);
     "65536" /* as the router's; one who is to have what comes at once takes 1 */
 rd_kafka_t *bench_member(char **argv, const char *fetch_min_bytes);
 
+/* Takes what has come, up to `most` records; waits only where nothing has, for the first. Returns
+ * how many. (rd_kafka_consume_batch_queue alone waits until it has `most` of them.) */
+size_t bench_take(rd_kafka_queue_t *queue, int timeout_ms, rd_kafka_message_t **out, size_t most);
+
 /* A task of the type that failed just now; its key is its id. Borrows all of them. */
 struct rp_failed_task bench_task(struct rp_bytes id, const char *type, const char *target,
                                  struct rp_bytes payload);

@@ -31,16 +31,20 @@ def arguments():
         prog="tests/bench/run",
         allow_abbrev=False,  # `run` looks for --json and --plot
         description="Measures reprise beside raw loops of our own, on a broker and a database that it "
-        "starts itself. About an hour on 2 cores; --quick takes a few minutes.",
+        "starts itself. About 70 minutes on 2 cores; --quick takes a few minutes.",
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--peer", choices=["spring"], help="and Spring Kafka with @RetryableTopic; alone: "
                         "no other part")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="one small round of each")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
-    parser.add_argument("--rounds", type=int, help="of all but memory and retention (default 4; lateness, burst and "
-                        "the peer 2); where it is odd, one side goes first more often")  # fmt: skip
+    parser.add_argument("--rounds", type=int, help="of all but memory and retention (default 4; the archiver, which "
+                        "has three sides, 6; lateness 3; burst and the peer 2); where it is odd, one side goes "
+                        "first more often")  # fmt: skip
     parser.add_argument("--count", type=int, help="records of a throughput round (default 500000)")
+    parser.add_argument("--gc", metavar="OPTIONS", help="of the broker's JVM, for its garbage collector (default: the "
+                        "parallel one with one thread); as Kafka's own scripts have it: "
+                        "--gc='-XX:+UseG1GC -XX:MaxGCPauseMillis=20'")  # fmt: skip
     parser.add_argument("--plot", metavar="FILE", help="draw the distributions of lateness there (SVG)")
     options = parser.parse_args()
     for part in options.parts:
@@ -52,8 +56,9 @@ def arguments():
 def sized(options):
     """How much of everything there is."""
     small = options.quick
-    options.lateness_rounds = options.burst_rounds = options.rounds or (1 if small else 2)
-    options.peer_rounds = options.rounds or (1 if small else 2)
+    options.lateness_rounds = options.rounds or (1 if small else 3)
+    options.burst_rounds = options.peer_rounds = options.rounds or (1 if small else 2)
+    options.archiver_rounds = options.rounds or (1 if small else 6)  # all orders of three sides
     options.rounds = options.rounds or (1 if small else 4)
     options.unsettled = 0 if small else 3  # rounds of a part that are counted nowhere, first
     options.count = options.count or (50_000 if small else 500_000)
@@ -83,7 +88,7 @@ def measure(options):
     figures = Figures()
     parts = options.parts or ([] if options.peer else list(PARTS))
     try:
-        with servers(warm_up=options.warm_up) as stage:
+        with servers(options.warm_up, options.gc) as stage:
             for name in parts:
                 before = processor_ticks()
                 getattr(importlib.import_module(PARTS[name]), name)(stage, figures, options)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was measured: medians of rounds, ratios with their spread, goals. figures.py FIGURES.json... prints them."""
 
+import itertools
 import json
 import pathlib
 import statistics
@@ -13,12 +14,12 @@ class Figures:
     def __init__(self):
         self.rounds, self.about, self.curves = {}, {}, {}
 
-    def add(self, name, unit, ours, raw=None, goal=None, better="lower"):
+    def add(self, name, unit, ours, raw=None, goal=None, better="lower", note=None):
         """`goal` is for the ratio to `raw`; without a raw loop it is for `ours`."""
         if goal is not None and raw == 0:
             raise ValueError(f"{name}: a raw of 0 leaves no ratio to judge")
         self.rounds.setdefault(name, []).append((ours, raw))
-        self.about[name] = (unit, goal, better)
+        self.about[name] = (unit, goal, better, note)
         shown = f"{name}: {ours:,.4g} {unit}"
         beside = f", raw {raw:,.4g}" + (f": {ours / raw:.2f}" if raw else "") if raw is not None else ""
         print(shown + beside, file=sys.stderr)
@@ -31,7 +32,7 @@ class Figures:
         return [self.one(name) for name in self.rounds]
 
     def one(self, name):
-        unit, goal, better = self.about[name]
+        unit, goal, better, note = self.about[name]
         ours = statistics.median(o for o, _ in self.rounds[name])
         with_raw = all(raw for _, raw in self.rounds[name])
         ratios = [o / raw for o, raw in self.rounds[name]] if with_raw else None
@@ -47,9 +48,10 @@ class Figures:
             "goal": goal,
             "better": better,
             "met": met,
+            "note": note,
             "spread": [min(spread), max(spread)],
             "rounds": len(self.rounds[name]),
-            "each": self.rounds[name],  # in their order: ours goes first in every other one
+            "each": self.rounds[name],  # in their order
         }
         if name in self.curves:
             figure["curve"] = self.curve(name)
@@ -64,11 +66,9 @@ class Figures:
 
 
 def in_turn(number, *measurements):
-    """Calls all, another one first in every other round; returns the results in order."""
-    results = {}
-    for i in range(len(measurements)):
-        which = (i + number) % len(measurements)
-        results[which] = measurements[which]()
+    """Calls all, in each round in another order, until all orders were had; returns the results in order."""
+    orders = list(itertools.permutations(range(len(measurements))))
+    results = {which: measurements[which]() for which in orders[number % len(orders)]}
     return [results[i] for i in range(len(measurements))]
 
 
@@ -81,9 +81,10 @@ def print_table(figures):
         sign = "≥" if f["better"] == "higher" else "≤"
         goal = "" if f["goal"] is None else f"{sign} {text(f['goal'])}"
         met = {None: "", True: "met", False: "missed"}[f["met"]]
+        said = "; ".join(filter(None, (met, f.get("note"))))
         spread = f"{text(f['spread'][0])} to {text(f['spread'][1])}" if f["rounds"] > 1 else "one round"
         print(f"| {f['name']} | {text(f['ours'])} {f['unit']} | {text(f['raw'])} | {text(f['ratio'])} "
-              f"| {spread} | {goal} | {met} |")  # fmt: skip
+              f"| {spread} | {goal} | {said} |")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -81,10 +81,8 @@ static void hold(struct delay *d, const rd_kafka_message_t *m)
 static void read_some(struct delay *d, int timeout_ms)
 {
     rd_kafka_message_t *messages[READ_MOST];
-    ssize_t n = rd_kafka_consume_batch_queue(d->queue, timeout_ms, messages, READ_MOST);
-    for (ssize_t i = 0; i < n; i++) {
-        if (messages[i]->err != RD_KAFKA_RESP_ERR_NO_ERROR)
-            bench_die("consume", rd_kafka_message_errstr(messages[i]));
+    size_t n = bench_take(d->queue, timeout_ms, messages, READ_MOST);
+    for (size_t i = 0; i < n; i++) {
         hold(d, messages[i]);
         rd_kafka_message_destroy(messages[i]);
     }
@@ -155,10 +153,10 @@ static void commit(struct delay *d)
 static size_t settle(struct delay *d)
 {
     size_t n = 0;
-    int64_t now_us = rp_wall_us();
-    if (d->n == 0 || d->heap[0].due_us > now_us)
+    if (d->n == 0 || d->heap[0].due_us > rp_wall_us())
         return 0;
     begin(d);
+    int64_t now_us = rp_wall_us(); /* to begin takes a while, in which more come due */
     for (; d->n > 0 && n < d->batch && d->heap[0].due_us <= now_us; n++) {
         struct item item = pop(d);
         send_one(d, &item);

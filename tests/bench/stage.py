@@ -26,9 +26,10 @@ from servers import Kafka, Postgres, running  # noqa: E402
 TICKS = os.sysconf("SC_CLK_TCK")
 # As a database is run that shall keep what it has; and it knows when each transaction was committed.
 DURABLE = ("fsync=on", "max_wal_size=4GB", "track_commit_timestamp=on")
-# The heap that Kafka's own scripts give a broker. Its collector has one thread: where two cores are
-# shared with all that is measured, the threads of one that has more wait for a core in mid-pause.
-JVM = ("--heap", "1g", "--gc", "-XX:+UseParallelGC -XX:ParallelGCThreads=1 -Xmn64m")
+HEAP = "1g"  # that Kafka's own scripts give a broker
+# Its collector has one thread: where two cores are shared with all that is measured, the threads of one
+# that has more wait for a core in mid-pause.
+GC = "-XX:+UseParallelGC -XX:ParallelGCThreads=1 -Xmn64m"
 # What was deleted goes soon, and not a minute later, while something else is measured. With no delay
 # brokers look for it each millisecond.
 BROKER = ("log.segment.delete.delay.ms=1000",)
@@ -104,6 +105,7 @@ class Stage:
 
     def __init__(self, kafka, postgres):
         self.kafka, self.postgres, self.made = kafka, postgres, 0
+        self.lingers = {}  # what the bare loop does best with, in ms, by label
 
     def topic(self, name, partitions):
         self.made += 1
@@ -142,9 +144,10 @@ class Stage:
         """How many bytes of payload are in each of the tasks that a fill with these arguments makes."""
         return run("fill", bootstrap=self.kafka.bootstrap, **{**tasks, "count": 0})["payload"]
 
-    def drop_topics(self):
+    def drop_topics(self, prefix=""):
         """All of them: what one measurement leaves is not the next one's page cache."""
-        mine = [t for t in self.kafka.admin.list_topics().topics if not t.startswith("__")]
+        names = self.kafka.admin.list_topics().topics
+        mine = [t for t in names if t.startswith(prefix) and not t.startswith("__")]
         for done in self.kafka.admin.delete_topics(mine).values() if mine else ():
             done.result()
         wait_for(lambda: not self.has_files_of(mine), "the files to go", 60)
@@ -242,15 +245,16 @@ def wait_for_metric(services, name, count, timeout=900):
 
 
 @contextlib.contextmanager
-def servers(brokers=1, warm_up=100_000):
-    with running(Postgres, settings=DURABLE) as postgres, more_brokers(postgres, brokers, warm_up) as stage:
+def servers(warm_up=100_000, gc=None):
+    with running(Postgres, settings=DURABLE) as postgres, more_brokers(postgres, 1, warm_up, gc) as stage:
         yield stage
 
 
 @contextlib.contextmanager
-def more_brokers(postgres, brokers, warm_up=100_000):
+def more_brokers(postgres, brokers, warm_up, gc):
     """Other brokers, beside the same database."""
-    with running(Kafka, brokers=brokers, settings=BROKER, jvm=JVM) as kafka:
+    jvm = ("--heap", HEAP, "--gc", gc or GC)
+    with running(Kafka, brokers=brokers, settings=BROKER, jvm=jvm) as kafka:
         stage = Stage(kafka, postgres)
         warm(stage, warm_up)
         yield stage

@@ -32,6 +32,7 @@ def test_a_part_alone_writes_its_figures(tmp_path):
         check(figure)
         assert f"| {figure['name']} |" in done.stdout
     assert (figures[0]["goal"], figures[0]["better"]) == (0.85, "higher")
+    assert (figures[1]["goal"], figures[1]["better"]) == (1.18, "lower")  # of the processor as much more
     assert list((BUILD / "bench").iterdir()) == [], "something was left behind"
 
 
@@ -59,6 +60,23 @@ def test_a_raw_loop_that_did_nothing_is_not_judged(module):
     figures.add("an uncounted one", "us", 5, 0)
     with pytest.raises(ValueError, match="a raw of 0"):
         figures.add("one", "tasks/s", 5, 0, 0.9, "higher")
+
+
+def test_every_side_of_a_figure_has_every_place_as_often(module):
+    for sides, rounds in ((2, 2), (3, 6)):
+        orders = []
+        for number in range(rounds):
+            orders.append([])
+            results = module("figures").in_turn(number, *(lambda n=n: orders[-1].append(n) or n for n in range(sides)))
+            assert results == list(range(sides))
+        assert all(sorted(places) == sorted(list(range(sides)) * (rounds // sides)) for places in zip(*orders))
+
+
+def test_a_note_stands_beside_what_was_judged(module, capsys):
+    figures = module("figures").Figures()
+    figures.add("one", "tasks/s", 5, 5, 0.9, "higher", "a note")
+    module("figures").print_table(figures.all())
+    assert "| met; a note |" in capsys.readouterr().out
 
 
 def test_a_run_that_measured_nothing_leaves_the_file_of_another(module, tmp_path):
