@@ -18,7 +18,8 @@
 #define OPEN_EARLY_MS 500
 #define OPEN_AGAIN_MS 100 /* where that failed */
 
-#define HELD_OVERHEAD 64 /* what a held record takes beside its bytes */
+#define AHEAD_MS      5000 /* so much before it has to be is a record read at the earliest */
+#define HELD_OVERHEAD 64   /* what a held record takes beside its bytes */
 
 struct lane {
     rd_kafka_t *consumer;
@@ -159,6 +160,7 @@ void lane_let_go(struct lane *lane)
     lane->before = lane->settled = lane->committed = lane->trimmed = -1;
     lane->dirty = lane->committing = lane->cut = lane->closed = false;
     lane->ahead = 0;
+    lane->looked = 0;
     lane->epoch = -1;
     rp_log_end_passed(&lane->end);
 }
@@ -190,20 +192,18 @@ static int64_t read_at_ms(const struct lane *lane, const rd_kafka_message_t *m)
     return append > INT64_MAX - wait_ms ? INT64_MAX : append + wait_ms;
 }
 
-/* What has to be read is; of what has not, as much as `most_ahead` allows. */
-static bool may_read(struct lane *lane, const rd_kafka_message_t *m, int64_t now_ms,
+static size_t held_bytes(const rd_kafka_message_t *m)
+{
+    return m->len + m->key_len + HELD_OVERHEAD;
+}
+
+/* Of what need not be read yet so much is as `most_ahead` allows, and nothing that waits for long:
+ * what is held lies with others in its segment, which it would keep. */
+static bool may_read(const struct lane *lane, const rd_kafka_message_t *m, int64_t now_ms,
                      size_t most_ahead)
 {
-    size_t len = m->len + m->key_len + HELD_OVERHEAD;
-    if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return true;
-    if (read_at_ms(lane, m) <= now_ms)
-        lane->ahead = 0;
-    else if (lane->ahead + len > most_ahead)
-        return false;
-    else
-        lane->ahead += len;
-    return true;
+    int64_t wait_ms = read_at_ms(lane, m) - now_ms;
+    return wait_ms <= 0 || (wait_ms <= AHEAD_MS && lane->ahead + held_bytes(m) <= most_ahead);
 }
 
 /* What waits in librdkafka's queue keeps in memory the whole answer that it came in, with what came
@@ -332,26 +332,43 @@ static int read_one(struct lane *lane, rd_kafka_message_t *m, struct rp_arena *a
     return 0;
 }
 
+/* Whether the lane goes back to what was thrown away before this record. */
+static int look_back(struct lane *lane, const rd_kafka_message_t *m, bool *back,
+                     struct rp_error *err)
+{
+    *back = false;
+    if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return 0;
+    return rp_kafka_look_back(lane->consumer, m, frontier_high(lane->frontier), lane->epoch,
+                              &lane->looked, back, err);
+}
+
+static void count_ahead(struct lane *lane, const rd_kafka_message_t *m, int64_t now_ms)
+{
+    if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+        lane->ahead = read_at_ms(lane, m) > now_ms ? lane->ahead + held_bytes(m) : 0;
+}
+
 int lane_read(struct lane *lane, int64_t now_ms, int most, size_t most_ahead,
               struct rp_arena *arena, struct rp_error *err)
 {
     int n = 0;
     for (; n < most && !lane->cut && is_open(lane, now_ms) && fetch(lane); n++) {
         rd_kafka_message_t *m = lane->fetched[lane->next];
-        if (!may_read(lane, m, now_ms, most_ahead)) {
-            close_for_long(lane, m, now_ms);
-            break;
-        }
-        bool back = false;
-        if ((m->err == RD_KAFKA_RESP_ERR_NO_ERROR &&
-             rp_kafka_look_back(lane->consumer, m, frontier_high(lane->frontier), lane->epoch,
-                                &lane->looked, &back, err) != 0) ||
-            (!back && read_one(lane, m, arena, err) != 0))
-            return -1; /* it stays where it is, and is read again */
+        bool back;
+        if (look_back(lane, m, &back, err) != 0)
+            return -1;
         if (back) {
             drop_fetched(lane);
             break;
         }
+        if (!may_read(lane, m, now_ms, most_ahead)) {
+            close_for_long(lane, m, now_ms);
+            break;
+        }
+        if (read_one(lane, m, arena, err) != 0)
+            return -1; /* it stays where it is, and is read again */
+        count_ahead(lane, m, now_ms);
         rd_kafka_message_destroy(m);
         lane->next++;
     }

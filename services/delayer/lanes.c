@@ -13,8 +13,9 @@
 #define READ_STEP 64   /* and between two looks at whether they are enough */
 #define BEHIND_MS 1000 /* who is so late has a backlog of its own */
 
-/* The part of the memory that goes to what is read ahead, and what a lane may have of it at least:
- * the less that is, the more often is it closed, and fetched anew. */
+/* The part of the memory, and of the tasks that may be held, that goes to what is read ahead, and
+ * what a lane may have of it at least: the less that is, the more often is it closed, and fetched
+ * anew. */
 #define AHEAD_PART  4
 #define AHEAD_LEAST ((size_t)64 << 10)
 
@@ -167,14 +168,20 @@ static bool has_enough(const struct lanes *l, struct lane *lane, bool behind, bo
     return ((behind && (scarce || has_batch)) || (scarce && had_share)) && is_overdue(lane, now_ms);
 }
 
-static int read_lane(struct lanes *l, struct lane *lane, bool behind, int64_t now_ms,
+/* How many bytes a lane may read before they have to be. */
+static size_t most_ahead(const struct lanes *l)
+{
+    size_t share = (size_t)l->config->memory_bytes / AHEAD_PART / l->n;
+    if (lanes_held(l) >= (size_t)l->config->max_held / AHEAD_PART)
+        return 0;
+    return share < AHEAD_LEAST ? AHEAD_LEAST : share;
+}
+
+static int read_lane(struct lanes *l, struct lane *lane, bool behind, int64_t now_ms, size_t ahead,
                      struct rp_error *err)
 {
-    size_t ahead = (size_t)l->config->memory_bytes / AHEAD_PART / l->n;
     int share = (int)l->config->delayer.batch / (int)l->n + 1;
     int step = share < READ_STEP ? share : READ_STEP, n = step;
-    if (ahead < AHEAD_LEAST)
-        ahead = AHEAD_LEAST;
     for (int i = 0; i < READ_MOST && n == step; i += n) {
         if (has_enough(l, lane, behind, i >= share, now_ms))
             break;
@@ -194,11 +201,12 @@ int lanes_read(struct lanes *l, bool behind, struct rp_error *err)
 {
     int64_t now_ms = rp_wall_ms();
     bool full = lanes_full(l);
+    size_t ahead = l->n > 0 ? most_ahead(l) : 0;
     for (size_t i = 0; i < l->n; i++) {
         struct lane *lane = l->items[i];
         if (full && !frontier_recovering(lane_frontier(lane)))
             continue;
-        if (read_lane(l, lane, behind, now_ms, err) != 0)
+        if (read_lane(l, lane, behind, now_ms, ahead, err) != 0)
             return -1;
     }
     return 0;
