@@ -288,6 +288,7 @@ static int go_live(struct worker *w, struct part *part, struct rp_error *err)
     part->position = part->claim.next_offset;
     part->end = 0;
     part->epoch = -1;
+    part->looked = 0;
     rp_stall_heard(&w->stall, topic_of(w), part->claim.partition);
     part->live = true;
     rp_log(RP_LOG_INFO, "partition-claimed", rp_f_str("topic", topic_of(w)),
@@ -390,8 +391,11 @@ static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_err
         return 0;
     }
     bool back;
-    part->live = rp_kafka_look_back(rp_consumer_handle(w->consumer), message, part->position,
-                                    part->epoch, &part->looked, &back, err) == 0;
+    if (rp_kafka_look_back(rp_consumer_handle(w->consumer), message, part->position, part->epoch,
+                           &part->looked, &back, err) != 0) {
+        rp_log(RP_LOG_WARN, "consumer-error", rp_f_str("error", err->text));
+        part->live = part->claimed = false; /* it is claimed anew, once nothing is in hand */
+    }
     if (!part->live || back) {
         rd_kafka_message_destroy(message);
         return 0;

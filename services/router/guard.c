@@ -190,7 +190,8 @@ static struct guard_life go_on(const struct seen *last, const struct guard_event
     int32_t next = last->counted == INT32_MAX ? INT32_MAX : last->counted + 1;
     return (struct guard_life){.attempt = e->attempt > last->counted ? e->attempt : next,
                                .first_failed_at_ms = first_failure(last, e),
-                               .was_fallback = e->was_fallback || last->to_fallback};
+                               .was_fallback =
+                                   e->was_fallback || (last->to_fallback && !e->handed_back)};
 }
 
 static uint32_t waited_ms(int64_t failed_at_ms, int64_t first_failed_at_ms)
@@ -231,11 +232,16 @@ enum guard_verdict guard_judge(struct guard *g, const struct guard_event *e, str
     return out->attempt == e->attempt ? GUARD_NEW : GUARD_LOOP;
 }
 
+static void due_by(struct seen *s, int64_t due_ms)
+{
+    if (due_ms < s->due_ms)
+        s->due_ms = due_ms;
+}
+
 void guard_runs_again(struct guard *g, int64_t due_ms, bool as_fallback)
 {
     g->judged->to_fallback = as_fallback;
-    if (due_ms < g->judged->due_ms)
-        g->judged->due_ms = due_ms;
+    due_by(g->judged, due_ms);
 }
 
 void guard_runs_no_more(struct guard *g)
@@ -251,7 +257,7 @@ void guard_recall(struct guard *g, const struct guard_event *e)
                  past.events[0]->offset >= e->offset;
     /* What was decided is not known any more: at once, perhaps. */
     if (!known && guard_judge(g, e, &unused) != GUARD_REPEAT)
-        guard_runs_again(g, e->append_ms, false);
+        due_by(g->judged, e->append_ms);
 }
 
 void guard_log_cut(struct guard *g, int32_t partition, int64_t offset, int64_t answered)

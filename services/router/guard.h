@@ -32,6 +32,7 @@ struct guard_event {
     int64_t append_ms;          /* of that record */
     int64_t first_failed_at_ms; /* as the event says, like the next one */
     bool was_fallback;
+    bool handed_back; /* the handler handed the headers back, so that they say all of it */
 };
 
 /* What to go on with. */

@@ -12,6 +12,7 @@ struct event {
     struct rp_failed_task task;
     struct rp_failure failure;
     struct rp_bytes replay_id;
+    bool handed_back; /* the headers of the task's re-invocation */
     const struct rp_category *category;
     const struct rp_policy *policy;
 };
@@ -97,6 +98,7 @@ static void read_life(const struct route_context *c, const struct route_record *
     f->attempt = own.attempt > task->attempt ? own.attempt : task->attempt;
     f->failed_at_ms = f->first_failed_at_ms = failed_at(c, r, task);
     f->was_fallback = own.fallback;
+    event->handed_back = own.task_id.data != NULL;
     if (task->first_failed_at_ms != RP_NO_TIME)
         f->first_failed_at_ms = smaller(f->first_failed_at_ms, task->first_failed_at_ms);
     if (own.first_failed_at_ms != RP_NO_TIME)
@@ -116,6 +118,7 @@ static struct guard_event guard_event_of(const struct route_record *r, const str
         .append_ms = r->append_ms == RP_NO_TIME ? r->now_ms : r->append_ms,
         .first_failed_at_ms = event->failure.first_failed_at_ms,
         .was_fallback = event->failure.was_fallback,
+        .handed_back = event->handed_back,
     };
 }
 

@@ -206,6 +206,20 @@ static void that_a_task_ran_as_a_fallback_is_known(void **state)
     assert_false(life.was_fallback);
 }
 
+/* A handler that dies after its report runs what failed once more, while the fallback works. */
+static void what_was_handed_back_says_whether_it_was_the_fallback(void **state)
+{
+    struct guard_event e = event("a", 2, 1001, 0);
+    (void)state;
+    e.handed_back = true;
+    (void)guard_judge(guard, &e, &life);
+    guard_runs_again(guard, 1100, true);
+    e.failed_at_ms = 2001;
+    e.offset = 1;
+    (void)guard_judge(guard, &e, &life);
+    assert_false(life.was_fallback);
+}
+
 static int64_t first_failure_of(int64_t failed_at_ms, int64_t first_failed_at_ms, int64_t offset)
 {
     const struct guard_event e = {.task_id = rp_str("a"),
@@ -473,6 +487,7 @@ int main(void)
         TEST(of_a_record_read_again_the_earlier_time_counts),
         TEST(a_repeat_that_tells_milliseconds_is_one_at_any_time),
         TEST(that_a_task_ran_as_a_fallback_is_known),
+        TEST(what_was_handed_back_says_whether_it_was_the_fallback),
         TEST(when_a_task_failed_first_is_known),
         TEST(what_a_recalled_task_does_next_is_not_known),
         TEST(a_replay_begins_a_new_life),
