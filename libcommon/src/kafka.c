@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kafka.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arena.h"
 #include "log.h"
 
-#define SEEK_MS 10000
+#define SEEK_MS       10000
+#define LEAST_RDKAFKA 0x020e0000 /* as CMakeLists.txt has it */
 
 static const struct rp_property common_defaults[] = {
     {"client.id", "reprise"},
@@ -179,8 +181,11 @@ int rp_kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **out,
                  struct rp_error *err)
 {
     char text[256];
-    *out = rd_kafka_new(type, conf, text, sizeof text);
-    if (*out != NULL)
+    *out = NULL;
+    if (rd_kafka_version() < LEAST_RDKAFKA)
+        (void)snprintf(text, sizeof text, "librdkafka %s was loaded, and 2.14 is needed",
+                       rd_kafka_version_str());
+    else if ((*out = rd_kafka_new(type, conf, text, sizeof text)) != NULL)
         return 0;
     rd_kafka_conf_destroy(conf);
     return rp_fail(err, RP_E_KAFKA, RP_FATAL, "cannot make a Kafka client: %s", text);

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 import contract
@@ -90,4 +91,6 @@ def test_the_programs_are_installed(prefix):
         program = prefix / "bin" / name
         assert b"Usage" in run(program, "--help")
         assert b"REPRISE_CRASH_POINT" not in program.read_bytes()
+        (library,) = re.findall(r"librdkafka\.so\.1 => (\S+)", run("ldd", program).decode())
+        assert library.startswith((os.path.normpath(prefix), "/usr/")), "others cannot read the builder's cache"
     assert (prefix / "share/reprise/schemas/failed_task.avsc").exists()

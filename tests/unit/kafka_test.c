@@ -35,6 +35,30 @@ static int seek(int64_t offset, const rd_kafka_resp_err_t *answered, struct rp_e
     return rp_kafka_seek_one(NULL, "topic", 0, offset, err);
 }
 
+int __real_rd_kafka_version(void);
+int __wrap_rd_kafka_version(void);
+static int version;
+
+int __wrap_rd_kafka_version(void)
+{
+    return version != 0 ? version : __real_rd_kafka_version();
+}
+
+/* The system's, say, where ours is not found: it duplicates or loses records. */
+static void an_older_library_is_refused(void **state)
+{
+    struct rp_error err;
+    rd_kafka_t *client;
+    (void)state;
+    version = 0x020dff00;
+    assert_int_equal(rp_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), &client, &err), -1);
+    assert_null(client);
+    assert_int_equal(err.cls, RP_FATAL);
+    version = 0;
+    assert_int_equal(rp_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), &client, &err), 0);
+    rd_kafka_destroy(client);
+}
+
 static void a_seek_that_came_too_late_is_told_once_more(void **state)
 {
     struct rp_error err;
@@ -114,6 +138,7 @@ static void what_the_file_says_of_responses_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_older_library_is_refused),
         cmocka_unit_test(a_seek_that_came_too_late_is_told_once_more),
         cmocka_unit_test(a_seek_that_comes_too_late_twice_fails),
         cmocka_unit_test(another_failure_is_not_tried_again),
