@@ -17,7 +17,6 @@ PARKED_NAMES = (*NAMES, "reprise-target", "reprise-policy")
 # Nothing waits so long behind its time, be some servers away: the longest fault and a transaction's time-out. Nor so
 # long once nothing is away any more.
 STALL_MS, CALM_STALL_MS = 120_000, 60_000
-HAND_MS = 3000  # what is in hand when a clock is set back is sent by then
 LAP_MS = 1000  # what waits no longer goes round no tier again
 MOST = 8  # times that one outcome comes at least once: deaths and lost answers that one record can meet
 LEFT_OUT = {"payload", "headers", "error"}  # of a task that does not fit dead-letter
@@ -165,8 +164,9 @@ class Judge:
 
     def lead_at(self, ms):
         """How much before it is due something may be sent, by its sender's clock: what a transaction begins ahead. That
-        clock has said that it is time, however wrong it is, unless it was set back while the record was in hand."""
-        set_back = (by for at, by in self.history.set_back if at <= ms <= at + HAND_MS)
+        clock has said that it is time, however wrong it is, unless it was set back while the record was in hand: behind
+        the step nothing that it took before lies ahead any more."""
+        set_back = (by for at, by in self.history.set_back if at <= ms <= at + by)
         return self.history.lead_ms + max(set_back, default=0)
 
     def times(self):

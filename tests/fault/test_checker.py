@@ -388,7 +388,7 @@ def test_a_clock_that_was_ahead_excuses_nothing_of_what_is_sent_by_it():
     assert rules(history) == {"early"}
 
 
-@pytest.mark.parametrize("at, wrong", [(1989, set()), (1990, {"early"}), (1989 - 3001, {"early"})])
+@pytest.mark.parametrize("at, wrong", [(1989, set()), (1990, {"early"}), (1988, set()), (1987, {"early"})])
 def test_a_clock_that_is_set_back_excuses_what_was_in_hand(at, wrong):
     history = good()
     send_before_due(history)
