@@ -19,6 +19,7 @@ PARTS = {
     "retention": "archive",
     "burst": "lateness",
     "lateness": "lateness",
+    "routed": "lateness",
     "memory": "resources",
     "recovery": "resources",
     "scale": "throughput",
@@ -31,7 +32,7 @@ def arguments():
         prog="tests/bench/run",
         allow_abbrev=False,  # `run` looks for --json and --plot
         description="Measures reprise beside raw loops of our own, on a broker and a database that it "
-        "starts itself. About 70 minutes on 2 cores; --quick takes a few minutes.",
+        "starts itself. About 90 minutes on 2 cores; --quick takes a few minutes.",
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--peer", choices=["spring"], help="and Spring Kafka with @RetryableTopic; alone: "

@@ -13,16 +13,19 @@ def delays(least, most):
     return [least + n * (most - least) // (LOAD_TYPES - 1) for n in range(LOAD_TYPES)]
 
 
-def our_lateness(stage, guarantee, load):
-    policies = {
+def policies(load):
+    return {
         f"load-{n}": {"max_attempts": 2, "jitter": "0%", "backoff": {"fixed": f"{delay}ms"}}
         for n, delay in enumerate(delays(load["min"], load["max"]))
     }
+
+
+def our_lateness(stage, guarantee, load):
     with stage.pipeline(
         "lateness",
         guarantee=guarantee,
         tiers=["1s", "3s", "8s"],  # so that delays of up to 10 s use all of them
-        policies=policies,
+        policies=policies(load),
     ) as pipeline:
         target, source = pipeline.create_target("t", partitions=4), f"{pipeline.prefix}failed-tasks"
         pipeline.start("router", "delayer")
@@ -33,15 +36,32 @@ def our_lateness(stage, guarantee, load):
 
 def raw_lateness(stage, guarantee, load):
     source, target = stage.topic("raw-source", 4), stage.topic("raw-target", 4)
+    loop = start_loop(stage, source, target, load, guarantee)
+    result = run("load", bootstrap=stage.kafka.bootstrap, topic=source, target=target, raw=1, **load)
+    finish(loop)
+    stage.drop_topics()
+    return result
+
+
+def start_loop(stage, source, target, load, guarantee="exactly-once"):
     count = load["rate"] * (load["seconds"] + load["max"] // 1000)
     loop = start("raw_delay", bootstrap=stage.kafka.bootstrap, source=source, target=target,
                  group=f"{target}-group", count=count, value=200,
                  transactional=int(guarantee == "exactly-once"))  # fmt: skip
     stage.wait_joined(f"{target}-group", source, 1)
-    result = run("load", bootstrap=stage.kafka.bootstrap, topic=source, target=target, raw=1, **load)
-    finish(loop)
-    stage.drop_topics()
-    return result
+    return loop
+
+
+def routed_lateness(stage, load):
+    """The bare loop in the delayer's place, behind our router: so tasks are appended as often as ours."""
+    with stage.pipeline("routed", tiers=["10s"], policies=policies(load)) as pipeline:
+        target, source = pipeline.create_target("t", partitions=4), f"{pipeline.prefix}failed-tasks"
+        pipeline.start("router")
+        stage.wait_joined(f"{pipeline.prefix}reprise-router", source, 1)
+        loop = start_loop(stage, f"{pipeline.prefix}retry-10s", target, load)
+        result = run("load", bootstrap=stage.kafka.bootstrap, topic=source, target=target, **load)
+        finish(loop)
+        return result
 
 
 def lateness(stage, figures, options):
@@ -59,6 +79,19 @@ def lateness(stage, figures, options):
                     lambda: raw_lateness(stage, guarantee, load),
                 )
                 add_lateness(figures, guarantee, rate, ours, raw)
+
+
+def routed(stage, figures, options):
+    for rate in options.rates:
+        load = {"rate": rate, "min": 100, **options.load}
+        for number in range(options.lateness_rounds):
+            ours, raw = in_turn(
+                number, lambda: our_lateness(stage, "exactly-once", load), lambda: routed_lateness(stage, load)
+            )
+            for name in ("p50", "p99"):
+                at = ours["quantiles"].index(QUANTILES[name])
+                label = f"lateness, exactly-once, {rate:,}/s, the bare loop behind our router: {name}"
+                figures.add(label, "ms", ours["late_ms"][at], raw["late_ms"][at])
 
 
 def add_lateness(figures, guarantee, rate, ours, raw):
