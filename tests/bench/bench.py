@@ -32,7 +32,7 @@ def arguments():
         prog="tests/bench/run",
         allow_abbrev=False,  # `run` looks for --json and --plot
         description="Measures reprise beside raw loops of our own, on a broker and a database that it "
-        "starts itself. About 90 minutes on 2 cores; --quick takes a few minutes.",
+        "starts itself. About 95 minutes on 2 cores; --quick takes a few minutes.",
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--peer", choices=["spring"], help="and Spring Kafka with @RetryableTopic; alone: "
@@ -71,7 +71,7 @@ def sized(options):
     options.sizes = [200] if small else [200, 1024]
     options.rates = [200] if small else [200, 2000, 10_000]
     options.load = {"seconds": 5, "max": 3000} if small else {"seconds": 10, "max": 10_000}
-    options.lateness_warm_up = 0 if small else 15
+    options.lateness_warm_up = 0 if small else 120
     options.warm_up = 5000 if small else 500_000
     options.peer_count = 5000 if small else 20_000
     options.peer_times = 60 if small else 20
