@@ -125,10 +125,12 @@ static struct guard_event guard_event_of(const struct route_record *r, const str
 static enum guard_verdict judge(struct route_context *c, const struct route_record *r,
                                 struct event *event)
 {
+    if (c->guard == NULL)
+        return GUARD_NEW;
     const struct guard_event e = guard_event_of(r, event);
     struct guard_life life;
-    enum guard_verdict verdict = c->guard == NULL ? GUARD_NEW : guard_judge(c->guard, &e, &life);
-    if (c->guard == NULL || verdict == GUARD_REPEAT)
+    enum guard_verdict verdict = guard_judge(c->guard, &e, &life);
+    if (verdict == GUARD_REPEAT)
         return verdict;
     event->failure.attempt = life.attempt;
     event->failure.first_failed_at_ms = life.first_failed_at_ms;

@@ -79,6 +79,7 @@ int32_t __wrap_rd_kafka_message_leader_epoch(const rd_kafka_message_t *m)
 
 static struct rp_config config = {
     .tiers = {{.topic = (char[]){TOPIC}, .length_ms = 1000, .reach_ms = 10000}}, .n_tiers = 1};
+static struct rp_config before;
 static struct mock mock;
 static rd_kafka_t *consumer;
 static int wake_fd;
@@ -88,6 +89,7 @@ static int set_up(void **state)
 {
     struct rp_error err;
     (void)state;
+    before = config;
     mock_start(&mock, 1, TOPIC);
     consumer = mock_consumer(&mock, "group");
     wake_fd = eventfd(0, EFD_NONBLOCK);
@@ -99,6 +101,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    config = before;
+    true_epochs = false;
     hold_free(hold);
     rd_kafka_destroy(consumer);
     mock_stop(&mock);
@@ -140,6 +144,14 @@ static void take_over_with(struct lane *lane, int64_t offset, const char *metada
 static void take_over(struct lane *lane, int64_t offset)
 {
     take_over_with(lane, offset, "");
+}
+
+static struct lane *begun_lane(int64_t offset)
+{
+    struct lane *lane = new_lane();
+    mock_assign(consumer, TOPIC);
+    take_over(lane, offset);
+    return lane;
 }
 
 static void read_once(struct lane *lane, int64_t now_ms, size_t most_ahead)
@@ -313,9 +325,7 @@ static void what_comes_again_is_no_sign_of_a_cut(void **state)
 static void what_a_later_leader_comes_behind_is_looked_for(void **state)
 {
     (void)state;
-    struct lane *lane = new_lane();
-    mock_assign(consumer, TOPIC);
-    take_over(lane, 0);
+    struct lane *lane = begun_lane(0);
     read_to(lane, 10);
     mock_produce(&mock, TOPIC, 5);
     written_anew_from = 12;
@@ -385,9 +395,7 @@ static void what_no_state_says_to_be_settled_is_not_deleted(void **state)
 static void only_what_is_committed_is_deleted(void **state)
 {
     (void)state;
-    struct lane *lane = new_lane();
-    mock_assign(consumer, TOPIC);
-    take_over(lane, 0);
+    struct lane *lane = begun_lane(0);
     read_to(lane, 10);
     settle(lane, 4);
     lane_set_committing(lane);
@@ -415,21 +423,16 @@ static struct lane *new_lane_of_length(int64_t length_ms)
     config.tiers[0] = (struct rp_tier){.topic = shorter, .length_ms = 100, .reach_ms = 500};
     config.n_tiers = 2;
     config.slack_ms = 1000;
-    struct lane *lane = new_lane();
-    mock_assign(consumer, TOPIC);
-    take_over(lane, 0);
-    return lane;
+    return begun_lane(0);
 }
 
 /* It is due within the slack from its append on. */
 static void a_tier_that_is_shorter_than_the_slack_is_read_as_it_comes(void **state)
 {
     (void)state;
-    const struct rp_config before = config;
     struct lane *lane = new_lane_of_length(500);
     read_at(lane, rp_wall_ms(), 10);
     lane_free(lane);
-    config = before;
 }
 
 /* Until the lane knows when to go on. */
@@ -447,7 +450,6 @@ static int64_t read_until_closed(struct lane *lane, size_t most_ahead)
 static void nothing_is_fetched_of_what_must_wait_for_long(void **state)
 {
     (void)state;
-    const struct rp_config before = config;
     int64_t began_ms = rp_wall_ms() - 10000, next;
     true_epochs = true;
     struct lane *lane = new_lane_of_length(60000);
@@ -471,15 +473,12 @@ static void nothing_is_fetched_of_what_must_wait_for_long(void **state)
     assert_int_equal(frontier_held(lane_frontier(lane)), 12);
     rd_kafka_queue_destroy(queue);
     lane_free(lane);
-    true_epochs = false;
-    config = before;
 }
 
 /* So that a few tasks that wait for long are not fetched again and again. */
 static void a_lane_reads_ahead_as_much_as_it_may(void **state)
 {
     (void)state;
-    const struct rp_config before = config;
     true_epochs = true;
     struct lane *lane = new_lane_of_length(4000);
     int64_t open_ms = read_until_closed(lane, 300);
@@ -494,8 +493,6 @@ static void a_lane_reads_ahead_as_much_as_it_may(void **state)
         read_once(lane, rp_wall_ms(), 1 << 20);
     assert_int_equal(frontier_held(lane_frontier(lane)), 10);
     lane_free(lane);
-    true_epochs = false;
-    config = before;
 }
 
 /* A group may give a member what one of this name had subscribed to before. */
