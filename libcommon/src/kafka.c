@@ -312,15 +312,36 @@ int rp_kafka_seek(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *offsets
     return code == RD_KAFKA_RESP_ERR_NO_ERROR ? 0 : rp_kafka_fail(err, code, "seek");
 }
 
+static int seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
+                    int32_t epoch, bool resume, struct rp_error *err)
+{
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_t *p = rd_kafka_topic_partition_list_add(one, topic, partition);
+    p->offset = offset >= 0 ? offset : RD_KAFKA_OFFSET_BEGINNING;
+    rd_kafka_topic_partition_set_leader_epoch(p, epoch);
+    int rc = rp_kafka_seek(consumer, one, err);
+    if (rc == 0 && resume)
+        (void)rp_kafka_resume(consumer, one);
+    rd_kafka_topic_partition_list_destroy(one);
+    return rc;
+}
+
 int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
                       struct rp_error *err)
 {
-    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(one, topic, partition)->offset =
-        offset >= 0 ? offset : RD_KAFKA_OFFSET_BEGINNING;
-    int rc = rp_kafka_seek(consumer, one, err);
-    rd_kafka_topic_partition_list_destroy(one);
-    return rc;
+    return seek_one(consumer, topic, partition, offset, -1, false, err);
+}
+
+int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
+                   struct rp_error *err)
+{
+    return seek_one(consumer, topic, partition, offset, -1, true, err);
+}
+
+int rp_kafka_resume_at(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
+                       int32_t epoch, struct rp_error *err)
+{
+    return seek_one(consumer, topic, partition, offset, epoch, true, err);
 }
 
 int rp_kafka_look_back(rd_kafka_t *consumer, const rd_kafka_message_t *m, int64_t expected,
@@ -363,6 +384,19 @@ rd_kafka_resp_err_t rp_kafka_resume(rd_kafka_t *consumer, rd_kafka_topic_partiti
     return twice(rd_kafka_resume_partitions, consumer, parts);
 }
 
+rd_kafka_resp_err_t rp_kafka_set_paused(rd_kafka_t *consumer, const char *topic, int32_t partition,
+                                        bool paused)
+{
+    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(one, topic, partition);
+    rd_kafka_resp_err_t code =
+        paused ? rp_kafka_pause(consumer, one) : rp_kafka_resume(consumer, one);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        code = one->elems[0].err;
+    rd_kafka_topic_partition_list_destroy(one);
+    return code;
+}
+
 void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
 {
     for (int i = 0; i < parts->cnt; i++) {
@@ -373,27 +407,6 @@ void rp_kafka_hold(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts)
         rd_kafka_queue_destroy(rd_kafka_queue_get_partition(consumer, p->topic, p->partition));
     }
     (void)rp_kafka_pause(consumer, parts);
-}
-
-int rp_kafka_begin(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
-                   struct rp_error *err)
-{
-    return rp_kafka_resume_at(consumer, topic, partition,
-                              offset >= 0 ? offset : RD_KAFKA_OFFSET_BEGINNING, -1, err);
-}
-
-int rp_kafka_resume_at(rd_kafka_t *consumer, const char *topic, int32_t partition, int64_t offset,
-                       int32_t epoch, struct rp_error *err)
-{
-    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_t *p = rd_kafka_topic_partition_list_add(one, topic, partition);
-    p->offset = offset;
-    rd_kafka_topic_partition_set_leader_epoch(p, epoch);
-    int rc = rp_kafka_seek(consumer, one, err);
-    if (rc == 0)
-        (void)rp_kafka_resume(consumer, one);
-    rd_kafka_topic_partition_list_destroy(one);
-    return rc;
 }
 
 int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,

@@ -50,6 +50,9 @@ RP_NODISCARD int rp_kafka_seek(rd_kafka_t *consumer, rd_kafka_topic_partition_li
  * moment, for a rebalance, may come to nothing and do not say so: so each is made twice. */
 rd_kafka_resp_err_t rp_kafka_pause(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts);
 rd_kafka_resp_err_t rp_kafka_resume(rd_kafka_t *consumer, rd_kafka_topic_partition_list_t *parts);
+/* Either of them, for one partition. */
+rd_kafka_resp_err_t rp_kafka_set_paused(rd_kafka_t *consumer, const char *topic, int32_t partition,
+                                        bool paused);
 /* Before partitions are assigned: they come at offset 0 (set here) and paused, so that nothing of
  * them is fetched before their owner has said where to begin. It must not be librdkafka that looks
  * an offset up: it takes the committed one for none when the assignment changes meanwhile, and

@@ -132,15 +132,9 @@ static void fenced(struct worker *w, struct part *part)
 /* While a partition is not live nothing of it is fetched; polling goes on for the group's sake. */
 static void pause_part(struct worker *w, struct part *part, bool pause)
 {
-    rd_kafka_t *rk = rp_consumer_handle(w->consumer);
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, topic_of(w), part->claim.partition);
-    rd_kafka_resp_err_t code = pause ? rp_kafka_pause(rk, list) : rp_kafka_resume(rk, list);
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
-        code = list->elems[0].err;
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+    if (rp_kafka_set_paused(rp_consumer_handle(w->consumer), topic_of(w), part->claim.partition,
+                            pause) == RD_KAFKA_RESP_ERR_NO_ERROR)
         part->paused = pause;
-    rd_kafka_topic_partition_list_destroy(list);
 }
 
 /* It is sought when this returns: what was fetched before is not polled any more. */

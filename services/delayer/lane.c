@@ -213,10 +213,7 @@ static void close_for_long(struct lane *lane, const rd_kafka_message_t *head, in
     int64_t read_ms = read_at_ms(lane, head);
     if (read_ms - now_ms < CLOSE_MS)
         return;
-    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(one, lane->tier->topic, lane->partition);
-    (void)rp_kafka_pause(lane->consumer, one);
-    rd_kafka_topic_partition_list_destroy(one);
+    (void)rp_kafka_set_paused(lane->consumer, lane->tier->topic, lane->partition, true);
     lane->closed = true;
     lane->open_at_ms = read_ms - OPEN_EARLY_MS;
     lane->closed_at = head->offset;

@@ -72,10 +72,7 @@ int intake_seek_one(struct intake *in, int32_t partition, int64_t offset, struct
 int intake_postpone(struct intake *in, int32_t partition, int64_t offset, struct rp_error *err)
 {
     /* Once it is sought it is paused, too. A resume that came before would be passed over. */
-    rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(one, in->topic, partition);
-    (void)rp_kafka_pause(in->client, one);
-    rd_kafka_topic_partition_list_destroy(one);
+    (void)rp_kafka_set_paused(in->client, in->topic, partition, true);
     if (intake_seek_one(in, partition, offset, err) != 0)
         return -1;
     if (in->waiting->cnt == 0)
@@ -121,32 +118,31 @@ rd_kafka_topic_partition_list_t *intake_read(const struct intake *in)
     return read;
 }
 
-static void note_cut(struct intake *in, const rd_kafka_message_t *m)
+static void note_cut(struct intake *in, const rd_kafka_message_t *m, int64_t expected)
 {
-    in->cut =
-        (struct log_cut){m->partition, m->offset, positions_next(&in->positions, m->partition)};
+    in->cut = (struct log_cut){m->partition, m->offset, expected};
     rp_log(RP_LOG_ERROR, "log-was-cut", rp_f_str("topic", in->topic),
            rp_f_int("partition", m->partition), rp_f_int("offset", m->offset),
-           rp_f_int("expected", in->cut.expected),
+           rp_f_int("expected", expected),
            rp_f_str("effect", "what lies from there on is routed, perhaps again"));
 }
 
-static enum position_kind look(struct intake *in, const rd_kafka_message_t *m)
+static enum position_kind look(const struct intake *in, struct position *known,
+                               const rd_kafka_message_t *m)
 {
     int64_t end;
-    enum position_kind kind =
-        positions_look(&in->positions, m->partition, m->offset, rd_kafka_message_leader_epoch(m));
+    enum position_kind kind = position_look(known, m->offset, rd_kafka_message_leader_epoch(m));
     if (kind == POSITION_ASK && rp_log_end_ask(in->client, in->topic, m->partition, &end))
-        kind = end < positions_next(&in->positions, m->partition) ? POSITION_CUT : POSITION_REPEAT;
+        kind = end < known->next ? POSITION_CUT : POSITION_REPEAT;
     if (kind == POSITION_REPEAT)
-        positions_repeated(&in->positions, m->partition, m->offset);
+        known->repeated = m->offset;
     return kind;
 }
 
 /* The topic's retention took what nobody had routed: of what is lost the least is to say so. */
-static void tell_of_gone(const struct intake *in, const rd_kafka_message_t *m)
+static void tell_of_gone(const struct intake *in, const rd_kafka_message_t *m, int64_t expected)
 {
-    int64_t to, expected = positions_next(&in->positions, m->partition);
+    int64_t to;
     if (expected >= 0 && m->offset > expected &&
         (to = rp_kafka_gone_to(in->client, in->topic, m->partition, expected)) >= 0)
         rp_log(RP_LOG_ERROR, "events-gone", rp_f_str("topic", in->topic),
@@ -160,30 +156,28 @@ int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *ou
     if (*out != ARRIVAL_NONE)
         return 0;
     struct position *known = positions_find(&in->positions, m->partition);
+    int64_t expected = known == NULL ? -1 : known->next;
     bool back = false;
-    if (known != NULL && rp_kafka_look_back(in->client, m, known->next, known->epoch,
-                                            &known->looked, &back, err) != 0)
+    if (known != NULL &&
+        rp_kafka_look_back(in->client, m, expected, known->epoch, &known->looked, &back, err) != 0)
         return -1;
     if (back) {
         *out = ARRIVAL_DROP;
-        return positions_set(&in->positions, m->partition, known->next, err);
+        return positions_set(&in->positions, m->partition, expected, err);
     }
-    enum position_kind kind = look(in, m);
+    enum position_kind kind = look(in, known, m);
     if (kind == POSITION_REPEAT || kind == POSITION_ASK) {
         *out = ARRIVAL_DROP;
         rp_log(RP_LOG_DEBUG, "record-came-again", rp_f_str("topic", in->topic),
                rp_f_int("partition", m->partition), rp_f_int("offset", m->offset));
         /* With no answer it goes to where it was; from a log that was cut it comes back here. */
-        return kind == POSITION_REPEAT
-                   ? 0
-                   : intake_seek_one(in, m->partition, positions_next(&in->positions, m->partition),
-                                     err);
+        return kind == POSITION_REPEAT ? 0 : intake_seek_one(in, m->partition, expected, err);
     }
     if (kind == POSITION_CUT) {
-        note_cut(in, m);
+        note_cut(in, m, expected);
         *out = ARRIVAL_CUT;
     } else {
-        tell_of_gone(in, m);
+        tell_of_gone(in, m, expected);
     }
     return positions_advance(&in->positions, m->partition, m->offset,
                              rd_kafka_message_leader_epoch(m), err);
@@ -199,7 +193,7 @@ int intake_take_unread(struct intake *in, const rd_kafka_message_t *m, enum arri
     int64_t next = positions_next(&in->positions, m->partition);
     bool within = next > m->offset;
     if (within && rp_log_end_ask(in->client, in->topic, m->partition, &end) && end < next) {
-        note_cut(in, m);
+        note_cut(in, m, next);
         *out = ARRIVAL_CUT;
         within = false;
     }

@@ -75,23 +75,14 @@ int64_t positions_next(const struct positions *p, int32_t partition)
     return known == NULL ? -1 : known->next;
 }
 
-enum position_kind positions_look(const struct positions *p, int32_t partition, int64_t offset,
-                                  int32_t epoch)
+enum position_kind position_look(const struct position *known, int64_t offset, int32_t epoch)
 {
-    const struct position *known = positions_find(p, partition);
     if (known == NULL || offset >= known->next)
         return POSITION_NEXT;
     /* Epochs rise with the offsets of a log, so an older record has no younger one. */
     if (epoch > known->epoch)
         return POSITION_CUT;
     return offset == known->repeated + 1 ? POSITION_REPEAT : POSITION_ASK;
-}
-
-void positions_repeated(struct positions *p, int32_t partition, int64_t offset)
-{
-    struct position *known = positions_find(p, partition);
-    if (known != NULL)
-        known->repeated = offset;
 }
 
 int positions_advance(struct positions *p, int32_t partition, int64_t offset, int32_t epoch,

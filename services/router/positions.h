@@ -16,7 +16,7 @@ struct position {
     int32_t epoch;    /* the partition leader's, of the last record; INT32_MAX: not known */
     int32_t looked;   /* rp_kafka_look_back */
     int64_t next;     /* the offset that is expected */
-    int64_t repeated; /* the last one that came once more */
+    int64_t repeated; /* the last one that came once more: those behind it are repeats, too */
     int64_t end;      /* the log's, where it was told since the partition was sought, else 0 */
 };
 
@@ -49,11 +49,9 @@ int64_t positions_reached(const struct positions *p, int32_t partition);
 /* The offset that is expected; -1: not known. */
 int64_t positions_next(const struct positions *p, int32_t partition);
 
-/* What a record is that came. `epoch` as librdkafka says, -1 where the brokers do not. */
-enum position_kind positions_look(const struct positions *p, int32_t partition, int64_t offset,
-                                  int32_t epoch);
-/* The record is a repeat: those behind it are too, and nothing need be asked of them. */
-void positions_repeated(struct positions *p, int32_t partition, int64_t offset);
+/* What a record is that came; of an unknown partition (NULL) any is the next. `epoch` as librdkafka
+ * says, -1 where the brokers do not. */
+enum position_kind position_look(const struct position *known, int64_t offset, int32_t epoch);
 /* The record is read on. Fails with RP_E_NOMEM. */
 RP_NODISCARD int positions_advance(struct positions *p, int32_t partition, int64_t offset,
                                    int32_t epoch, struct rp_error *err);

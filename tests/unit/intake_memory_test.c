@@ -48,7 +48,6 @@ static int set_positions(struct rp_error *err)
     for (int32_t i = 0; i < n - (rc != 0); i++)
         assert_int_equal(positions_reached(&p, i), 8);
     positions_forget(&p, N);
-    positions_repeated(&p, N, 7);
     positions_clear(&p);
     return rc;
 }

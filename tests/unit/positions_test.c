@@ -30,7 +30,7 @@ static void advance(int32_t partition, int64_t offset, int32_t epoch)
 
 static void assert_is(enum position_kind kind, int32_t partition, int64_t offset, int32_t epoch)
 {
-    assert_int_equal(positions_look(&positions, partition, offset, epoch), kind);
+    assert_int_equal(position_look(positions_find(&positions, partition), offset, epoch), kind);
 }
 
 static void what_rises_is_read_on(void **state)
@@ -50,7 +50,7 @@ static void what_comes_from_before_is_asked_about_once_in_a_run(void **state)
     advance(0, 5, 1);
     assert_is(POSITION_ASK, 0, 0, 1);
     assert_is(POSITION_ASK, 0, 4, 1);
-    positions_repeated(&positions, 0, 4);
+    positions_find(&positions, 0)->repeated = 4;
     assert_is(POSITION_REPEAT, 0, 5, 1);
     assert_is(POSITION_ASK, 0, 2, 1);
     advance(0, 6, 1);

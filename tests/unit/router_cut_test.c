@@ -18,8 +18,8 @@
 /* The mock cuts no logs, nor does it describe topics. */
 bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
 int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
-enum position_kind __wrap_positions_look(const struct positions *p, int32_t partition,
-                                         int64_t offset, int32_t epoch);
+enum position_kind __wrap_position_look(const struct position *known, int64_t offset,
+                                        int32_t epoch);
 int __wrap_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, int64_t offset,
                           struct rp_outgoing *out, struct rp_error *err);
 int __real_rp_outbox_send(struct rp_outbox *o, const char *topic, int32_t partition, int64_t offset,
@@ -75,11 +75,9 @@ int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
     return RP_NO_LIMIT;
 }
 
-enum position_kind __wrap_positions_look(const struct positions *p, int32_t partition,
-                                         int64_t offset, int32_t epoch)
+enum position_kind __wrap_position_look(const struct position *known, int64_t offset, int32_t epoch)
 {
-    (void)p;
-    (void)partition;
+    (void)known;
     (void)epoch;
     return offset == CUT ? POSITION_CUT : POSITION_NEXT;
 }
