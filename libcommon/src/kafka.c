@@ -433,6 +433,13 @@ int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,
     return 0;
 }
 
+int64_t rp_kafka_append_ms(const rd_kafka_message_t *message)
+{
+    rd_kafka_timestamp_type_t type;
+    int64_t ms = rd_kafka_message_timestamp(message, &type);
+    return type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE || ms < 0 ? -1 : ms;
+}
+
 rd_kafka_AdminOptions_t *rp_kafka_admin_options(rd_kafka_t *client, rd_kafka_admin_op_t request,
                                                 int timeout_ms)
 {

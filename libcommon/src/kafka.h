@@ -74,8 +74,8 @@ RP_NODISCARD int rp_kafka_seek_one(rd_kafka_t *consumer, const char *topic, int3
  * it, librdkafka goes back there, and throws away what it had not handed out yet, although the log
  * still has it. So if `m` is a later leader's and comes behind a gap, what is `expected` is sought,
  * and *back says so: `m` comes once more. Gaps are common, of transactions' marks: `looked`, 0 at
- * first, is the epoch for which that was done. `epoch`: of the last record that was read; -1, or
- * INT32_MAX: none was. */
+ * first, is the epoch for which that was done. `epoch`: of the last record that was read; -1: not
+ * known. */
 RP_NODISCARD int rp_kafka_look_back(rd_kafka_t *consumer, const rd_kafka_message_t *m,
                                     int64_t expected, int32_t epoch, int32_t *looked, bool *back,
                                     struct rp_error *err);
@@ -119,5 +119,8 @@ struct rp_arena;
 RP_NODISCARD int rp_kafka_headers(const rd_kafka_message_t *message, struct rp_arena *arena,
                                   const struct rp_header **out, size_t *out_n,
                                   struct rp_error *err);
+/* The time that the record bears, which is its producer's where the topic is not LogAppendTime. -1:
+ * it bears none, or one before 1970. */
+int64_t rp_kafka_append_ms(const rd_kafka_message_t *message);
 
 #endif

@@ -8,8 +8,6 @@
 #include "suggest.h"
 #include "units.h"
 
-#define MAX_PARAMS 32
-
 /* What is stored as an integer. In the order of enum rp_param_type. */
 static const struct scalar {
     const char *noun, *example;
@@ -345,7 +343,6 @@ void rp_params_each(struct rp_doc *doc, const yaml_node_t *map, size_t max, rp_p
 struct reading {
     const struct rp_param *params;
     void *base;
-    bool seen[MAX_PARAMS];
 };
 
 static void note_unknown(struct rp_doc *doc, const yaml_node_t *key_node, const char *key,
@@ -364,7 +361,6 @@ static void read_pair(struct rp_doc *doc, const char *key, const yaml_node_t *ke
     struct reading *r = opaque;
     for (size_t i = 0; r->params[i].key != NULL; i++)
         if (strcmp(r->params[i].key, key) == 0) {
-            r->seen[i] = true;
             rp_params_read_value(doc, &r->params[i], value, field_of(&r->params[i], r->base));
             return;
         }
@@ -382,7 +378,7 @@ void rp_params_read(struct rp_doc *doc, const yaml_node_t *node, const struct rp
         return;
     }
     for (size_t i = 0; params[i].key != NULL; i++)
-        if (params[i].required && !r.seen[i])
+        if (params[i].required && rp_doc_get(doc, node, params[i].key) == NULL)
             rp_doc_fault(doc, node, "expected %s in it, which is missing", params[i].key);
 }
 

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "counts.h"
 #include "day.h"
+#include "kafka.h"
 #include "log.h"
 #include "row.h"
 
@@ -177,8 +178,7 @@ static int add_row(struct batch *b, struct entry *e, int64_t now_ms, struct rp_e
     struct row_record record = record_of(e->message);
     struct rp_dead_letter letter;
     struct rp_error why;
-    rd_kafka_timestamp_type_t type;
-    int64_t recorded_ms = rd_kafka_message_timestamp(e->message, &type);
+    int64_t recorded_ms = rp_kafka_append_ms(e->message);
     if (record.key.len > ROW_RECORD_MAX || record.value.len > ROW_RECORD_MAX - record.key.len)
         return add_oversized(b, e, recorded_ms, now_ms, err);
     if (rp_codec_decode_dead_letter(b->codec, record.value, &b->arena, &letter, &why) != 0) {

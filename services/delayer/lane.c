@@ -32,8 +32,8 @@ struct lane {
     struct frontier *frontier; /* NULL: its state is not known yet */
     bool begun;                /* a record was read */
     int64_t before;            /* what the last owner committed; -1: nothing that counts */
-    int64_t settled;           /* the lowest unsettled offset when it was last settled, */
-    int64_t sent;              /* when the commit under way was sent, */
+    int64_t settled;           /* the lowest unsettled offset as it was last settled, */
+    int64_t sent;              /* as it is in the commit under way, */
     int64_t committed;         /* and as it is committed */
     int64_t trimmed;
     bool dirty;      /* settled something since its last commit was sent */
@@ -45,7 +45,7 @@ struct lane {
     size_t ahead;          /* bytes read before they had to be, since it last read what had to be */
     bool closed;           /* nothing is fetched of it, */
     int64_t open_at_ms;    /* until then; */
-    int64_t closed_at;     /* it goes on with this record, */
+    int64_t closed_offset; /* it goes on with this record, */
     int32_t closed_epoch;  /* of this leader's epoch */
     bool stirred;          /* an error came, or it was taken over, since somebody asked */
     struct rp_log_end end; /* the log's, where it comes before the recovery's */
@@ -175,20 +175,14 @@ void lane_free(struct lane *lane)
     free(lane);
 }
 
-static int64_t append_ms(const rd_kafka_message_t *m)
-{
-    rd_kafka_timestamp_type_t type;
-    int64_t ms = rd_kafka_message_timestamp(m, &type);
-    return type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1 : ms;
-}
-
 /* When the record must be read: nothing in this tier is due before its append plus the length. */
 static int64_t read_at_ms(const struct lane *lane, const rd_kafka_message_t *m)
 {
     if (lane->at_once || m->err != RD_KAFKA_RESP_ERR_NO_ERROR ||
         frontier_recovering(lane->frontier))
         return 0;
-    int64_t append = append_ms(m), wait_ms = lane->tier->length_ms - lane->config->slack_ms;
+    int64_t append = rp_kafka_append_ms(m);
+    int64_t wait_ms = lane->tier->length_ms - lane->config->slack_ms;
     return append > INT64_MAX - wait_ms ? INT64_MAX : append + wait_ms;
 }
 
@@ -216,7 +210,7 @@ static void close_for_long(struct lane *lane, const rd_kafka_message_t *head, in
     (void)rp_kafka_set_paused(lane->consumer, lane->tier->topic, lane->partition, true);
     lane->closed = true;
     lane->open_at_ms = read_ms - OPEN_EARLY_MS;
-    lane->closed_at = head->offset;
+    lane->closed_offset = head->offset;
     lane->closed_epoch = rd_kafka_message_leader_epoch(head);
     drop_fetched(lane);
 }
@@ -228,7 +222,7 @@ static bool is_open(struct lane *lane, int64_t now_ms)
         return true;
     if (now_ms < lane->open_at_ms)
         return false;
-    if (rp_kafka_resume_at(lane->consumer, lane->tier->topic, lane->partition, lane->closed_at,
+    if (rp_kafka_resume_at(lane->consumer, lane->tier->topic, lane->partition, lane->closed_offset,
                            lane->closed_epoch, &err) != 0) {
         rp_log(RP_LOG_DEBUG, "open-waits", rp_f_str("topic", lane->tier->topic),
                rp_f_int("partition", lane->partition), rp_f_str("error", err.text));
@@ -277,8 +271,8 @@ static int keep(struct lane *lane, const rd_kafka_message_t *m, struct rp_arena 
     rp_passage_read(headers, n_headers, &parcel.passage);
     if (parcel_put(lane->hold, &parcel, &handle, err) != 0)
         return -1;
-    if (frontier_add(lane->frontier, m->offset, append_ms(m), parcel.passage.due_ms, handle, &held,
-                     err) != 0) {
+    if (frontier_add(lane->frontier, m->offset, rp_kafka_append_ms(m), parcel.passage.due_ms,
+                     handle, &held, err) != 0) {
         hold_drop(lane->hold, handle);
         return -1;
     }

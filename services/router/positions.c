@@ -26,8 +26,7 @@ static struct position *find_or_add(struct positions *p, int32_t partition, stru
         return NULL;
     }
     p->items = items;
-    p->items[p->n] =
-        (struct position){.partition = partition, .epoch = INT32_MAX, .repeated = NONE};
+    p->items[p->n] = (struct position){.partition = partition, .epoch = -1, .repeated = NONE};
     return &p->items[p->n++];
 }
 
@@ -80,7 +79,7 @@ enum position_kind position_look(const struct position *known, int64_t offset, i
     if (known == NULL || offset >= known->next)
         return POSITION_NEXT;
     /* Epochs rise with the offsets of a log, so an older record has no younger one. */
-    if (epoch > known->epoch)
+    if (known->epoch >= 0 && epoch > known->epoch)
         return POSITION_CUT;
     return offset == known->repeated + 1 ? POSITION_REPEAT : POSITION_ASK;
 }

@@ -13,7 +13,7 @@
  * back by itself, and the record is another one. A zeroed one is ready; not thread-safe. */
 struct position {
     int32_t partition;
-    int32_t epoch;    /* the partition leader's, of the last record; INT32_MAX: not known */
+    int32_t epoch;    /* the partition leader's, of the last record; -1: not known */
     int32_t looked;   /* rp_kafka_look_back */
     int64_t next;     /* the offset that is expected */
     int64_t repeated; /* the last one that came once more: those behind it are repeats, too */

@@ -225,15 +225,14 @@ static void take(struct router *r, const rd_kafka_message_t *m, struct route *ro
 static struct route_record record_of(const struct router *r, const rd_kafka_message_t *m,
                                      const struct rp_lesson *lesson)
 {
-    rd_kafka_timestamp_type_t type;
-    int64_t append_ms = rd_kafka_message_timestamp(m, &type);
+    int64_t append_ms = rp_kafka_append_ms(m);
     return (struct route_record){
         .key = {m->key, m->key_len},
         .value = {m->payload, m->len},
         .topic = r->config->topics.failed_tasks,
         .partition = m->partition,
         .offset = m->offset,
-        .append_ms = type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? RP_NO_TIME : append_ms,
+        .append_ms = append_ms < 0 ? RP_NO_TIME : append_ms,
         .now_ms = rp_wall_ms(),
         .lesson = lesson,
     };

@@ -97,6 +97,43 @@ static void without_an_offset_it_goes_to_the_beginning(void **state)
     assert_int_equal(sought, RD_KAFKA_OFFSET_BEGINNING);
 }
 
+static struct {
+    rd_kafka_timestamp_type_t type;
+    int64_t ms;
+} borne;
+
+int64_t __wrap_rd_kafka_message_timestamp(const rd_kafka_message_t *m,
+                                          rd_kafka_timestamp_type_t *type);
+int64_t __wrap_rd_kafka_message_timestamp(const rd_kafka_message_t *m,
+                                          rd_kafka_timestamp_type_t *type)
+{
+    (void)m;
+    *type = borne.type;
+    return borne.ms;
+}
+
+/* A producer may write any, where the topic takes it. */
+static void a_time_before_1970_is_none(void **state)
+{
+    static const struct {
+        rd_kafka_timestamp_type_t type;
+        int64_t ms, expected;
+    } cases[] = {
+        {RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME, 1763700000123, 1763700000123},
+        {RD_KAFKA_TIMESTAMP_CREATE_TIME, 0, 0},
+        {RD_KAFKA_TIMESTAMP_CREATE_TIME, INT64_MAX, INT64_MAX},
+        {RD_KAFKA_TIMESTAMP_CREATE_TIME, -2, -1},
+        {RD_KAFKA_TIMESTAMP_CREATE_TIME, INT64_MIN, -1},
+        {RD_KAFKA_TIMESTAMP_NOT_AVAILABLE, 7, -1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        borne.type = cases[i].type;
+        borne.ms = cases[i].ms;
+        assert_int_equal(rp_kafka_append_ms(NULL), cases[i].expected);
+    }
+}
+
 /* What a consumer of this configuration takes for a response, at most. */
 static int64_t response_bytes(const char *text)
 {
@@ -143,6 +180,7 @@ int main(void)
         cmocka_unit_test(a_seek_that_comes_too_late_twice_fails),
         cmocka_unit_test(another_failure_is_not_tried_again),
         cmocka_unit_test(without_an_offset_it_goes_to_the_beginning),
+        cmocka_unit_test(a_time_before_1970_is_none),
         cmocka_unit_test(a_consumer_takes_the_largest_record_that_may_be_configured),
         cmocka_unit_test(what_the_file_says_of_responses_counts),
     };

@@ -75,6 +75,7 @@ static void where_epochs_are_not_known_they_tell_nothing(void **state)
     assert_is(POSITION_ASK, 0, 5, 7);
     advance(0, 6, -1);
     assert_is(POSITION_ASK, 0, 5, -1);
+    assert_is(POSITION_ASK, 0, 5, 7); /* a broker of another version */
 }
 
 static void what_is_sought_is_expected_next(void **state)
