@@ -25,13 +25,15 @@
 #define PROCESS_NAME "reprise-jq"
 
 /* One that stands still takes no processor time, so that limit never ends it. */
-#define ANSWER_S 30
+#define ANSWER_S   30
+#define MOST_KILLS 3
 
 struct rp_jq_process {
     char *program;
     int64_t cpu_ms;
     pid_t pid;  /* 0: none runs */
     bool begun; /* it has the program */
+    int kills;  /* by SIGKILL, since a message was answered or blamed */
     int fd;
     struct rp_buf answer;
 };
@@ -207,6 +209,10 @@ static int ended(struct rp_jq_process *p, struct rp_error *err)
                        RP_JQ_MEMORY_BYTES >> 20);
     if (by == SIGSEGV || by == SIGBUS || by == SIGILL || by == SIGFPE)
         return rp_fail(err, RP_E_INVALID, RP_POISON, "the program crashed jq (signal %d)", by);
+    if (by == SIGKILL && p->begun && ++p->kills >= MOST_KILLS)
+        return rp_fail(err, RP_E_INVALID, RP_POISON,
+                       "the program was killed %d times; the machine may lack memory for it",
+                       MOST_KILLS);
     return rp_fail(err, RP_E_IO, RP_RETRIABLE, "somebody killed the program (signal %d)", by);
 }
 
@@ -223,11 +229,15 @@ static int no_answer(struct rp_jq_process *p, struct rp_error *err)
 static int receive(struct rp_jq_process *p, struct rp_bytes *out, struct rp_error *err)
 {
     struct answer head;
+    int status;
     if (receive_all(p->fd, &head, sizeof head) != 0)
         return no_answer(p, err);
     rp_buf_clear(&p->answer);
+    if (head.len > RP_JQ_MEMORY_BYTES) { /* more than it can hold: the program broke jq */
+        stop(p, &status);
+        return rp_fail(err, RP_E_INVALID, RP_POISON, "the program's answer cannot be read");
+    }
     if (rp_buf_reserve(&p->answer, head.len + 1, err) != 0) {
-        int status;
         stop(p, &status);
         return -1;
     }
@@ -370,5 +380,8 @@ int rp_jq_process_run(struct rp_jq_process *p, struct rp_bytes json, struct rp_b
 {
     if (p->pid == 0 && start(p, err) != 0)
         return -1;
-    return ask(p, json, out, err);
+    int rc = ask(p, json, out, err);
+    if (p->pid != 0 || (rc != 0 && err->cls == RP_POISON))
+        p->kills = 0;
+    return rc;
 }

@@ -8,8 +8,9 @@
  * ours. A message may take so much time of the processor and so much memory; one that takes more,
  * or crashes jq, ends the process, and the next one begins a new one. So does one that is not
  * answered within half a minute, or whose process somebody ended or could not begin, which may be
- * tried again (RP_E_IO, RETRIABLE). The process ends with the thread that made it, and not by the
- * signals that end programs. One thread. */
+ * tried again (RP_E_IO, RETRIABLE); but who is killed (SIGKILL) three times without an answer in
+ * between is refused (POISON): the machine, or a container, lacks memory for it. The process ends
+ * with the thread that made it, and not by the signals that end programs. One thread. */
 struct rp_jq_process;
 
 #define RP_JQ_MEMORY_BYTES ((size_t)512 * 1024 * 1024)

@@ -146,6 +146,43 @@ static void no_message_is_blamed_for_what_somebody_killed(void **state)
     rp_jq_process_free(p);
 }
 
+/* It may not have begun. */
+static void kill_it(int number)
+{
+    char path[64];
+    int pid = 0;
+    (void)number;
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *in = fopen(path, "r");
+    if (in != NULL && fscanf(in, "%d", &pid) == 1)
+        (void)kill(pid, SIGKILL);
+    if (in != NULL)
+        (void)fclose(in);
+}
+
+/* By a container's memory, say, which is less than a program may take. */
+static void a_message_that_is_killed_again_and_again_is_blamed(void **state)
+{
+    struct itimerval soon = {.it_value = {.tv_usec = 50000}};
+    struct rp_jq_process *p;
+    struct rp_bytes out;
+    struct rp_error err = {.cls = RP_RETRIABLE};
+    int tries = 0;
+    (void)state;
+    assert_int_equal(rp_jq_process_new("last(range(.))", CPU_MS, &p, &err), 0);
+    assert_true(signal(SIGALRM, kill_it) != SIG_ERR);
+    for (; err.cls == RP_RETRIABLE && tries < 100; tries++) {
+        soon.it_value.tv_sec = tries / 20; /* a slow machine's process begins later */
+        assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+        assert_int_equal(rp_jq_process_run(p, rp_str("1000000000"), &out, &err), -1);
+    }
+    assert_true(signal(SIGALRM, SIG_DFL) != SIG_ERR);
+    assert_int_equal(err.cls, RP_POISON);
+    assert_true(tries >= 3); /* on a slow machine some were killed before they had it */
+    assert_int_equal(rp_jq_process_run(p, rp_str("2"), &out, &err), 0);
+    rp_jq_process_free(p);
+}
+
 static void no_message_is_blamed_where_no_process_begins(void **state)
 {
     struct rp_jq_process *p = started();
@@ -238,6 +275,7 @@ int main(void)
         cmocka_unit_test(it_has_no_environment_of_ours),
         cmocka_unit_test(what_ends_the_parent_does_not_end_it),
         cmocka_unit_test(no_message_is_blamed_for_what_somebody_killed),
+        cmocka_unit_test(a_message_that_is_killed_again_and_again_is_blamed),
         cmocka_unit_test(no_message_is_blamed_where_no_process_begins),
         cmocka_unit_test(one_that_stands_still_is_replaced),
         cmocka_unit_test(one_that_stands_still_is_replaced_before_it_has_read_all),
