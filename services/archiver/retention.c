@@ -70,7 +70,7 @@ static int has_seen_yesterday(struct rp_db *db, bool *out, struct rp_error *err)
     if (!*out)
         rp_log(RP_LOG_WARN, "retention-waits",
                rp_f_str("why", "nobody wrote statistics a day ago, so the clock may have jumped"),
-               rp_f_str("effect", "no day is dropped for a day"));
+               rp_f_str("effect", "nothing is dropped or deleted for a day"));
     return 0;
 }
 
@@ -87,14 +87,7 @@ static int drop_days(struct retention *r, struct rp_db *db, int64_t now_ms, bool
     char keep_from[DAY_TEXT_SIZE];
     const char *values[] = {keep_from};
     PGresult *days;
-    bool seen;
     int failed = 0;
-    if (has_seen_yesterday(db, &seen, err) != 0)
-        return -1;
-    if (!seen) {
-        *held = true;
-        return 0;
-    }
     day_text(
         day_keep_from(now_ms, r->config->retention.schedule_minute, r->config->retention.keep_ms),
         keep_from);
@@ -132,6 +125,13 @@ static int keep_all(struct retention *r, struct rp_db *db, int64_t now_ms, bool 
                     struct rp_error *err)
 {
     struct rp_error one;
+    bool seen;
+    if (has_seen_yesterday(db, &seen, err) != 0)
+        return -1;
+    if (!seen) {
+        *held = true;
+        return 0;
+    }
     int failed = drop_days(r, db, now_ms, held, err);
     if (rp_db_alive(db))
         keep_first(retention_delete_types(r, db, now_ms, &one), &one, &failed, err);
