@@ -369,10 +369,10 @@ $$;
 
 -- Drops a day and all that is in it, and says so in the audit; the number of rows that went, null
 -- where there is no such day. A day with rows that are being replayed stays, and the answer is -1,
--- unless `even_replaying`. `expected` is how many rows there should be (they were exported, say): if
--- there are others, the answer is -2 and the day stays. However large the day, readers and writers
--- are locked out for the moment of the drop alone; one who reads for long makes it fail, rather than
--- all others wait behind it.
+-- unless `even_replaying` and no job of the last 7 days has any of them. `expected` is how many rows
+-- there should be (they were exported, say): if there are others, the answer is -2 and the day
+-- stays. However large the day, readers and writers are locked out for the moment of the drop alone;
+-- one who reads for long makes it fail, rather than all others wait behind it.
 DROP FUNCTION dead_letter_drop_day(date, text, text);
 CREATE FUNCTION dead_letter_drop_day(day date, actor text, reason text,
                                      even_replaying boolean DEFAULT false,
@@ -395,8 +395,11 @@ BEGIN
     LOCK TABLE ONLY dead_letter, ONLY dead_letter_state IN ACCESS EXCLUSIVE MODE;
     SELECT count(*) INTO replaying FROM dead_letter_state AS s
      WHERE s.status = 'replaying' AND s.dead_at >= low AND s.dead_at < high;
-    IF replaying > 0 AND NOT even_replaying THEN
-        RETURN -1;
+    IF replaying > 0 AND (NOT even_replaying OR EXISTS (
+           SELECT FROM replay_job AS j WHERE j.created_at > now() - interval '7 days' AND j.job IN (
+               SELECT s.job FROM dead_letter_state AS s
+                WHERE s.status = 'replaying' AND s.dead_at >= low AND s.dead_at < high))) THEN
+        RETURN -1; -- planned while others were given up
     END IF;
     SELECT coalesce(sum(c.n), 0) INTO n FROM dead_letter_count AS c
      WHERE c.hour >= low AND c.hour < high;

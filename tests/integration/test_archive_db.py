@@ -152,6 +152,20 @@ def purge(connection, rng, job):
         )
 
 
+def test_a_day_of_a_young_replay_stays(db):
+    """Which was planned while an archiver exported it, for want of nothing but older ones."""
+    db.add_letters(10, f"{DAY} 00:00Z")
+    db.query(f"insert into dead_letter_state ({STATE}) select dead_at, id, 'replaying', 'a-job', task_type, reason,"
+             " category, fingerprint from dead_letter")  # fmt: skip
+    db.query("insert into replay_job (job, created_at, created_by, reason, filter)"
+             " values ('a-job', now() - interval '6 days', 'ann', 'a test', 'all')")  # fmt: skip
+    drop = f"select dead_letter_drop_day('{DAY}', 'me', 'a test', {{}})"
+    assert db.query(drop.format("true")) == [(-1,)]
+    db.query("update replay_job set created_at = now() - interval '8 days'")
+    assert db.query(drop.format("false")) == [(-1,)]
+    assert db.query(drop.format("true")) == [(10,)]
+
+
 def test_counts_are_right_whatever_is_done_at_once(db, rng):
     days = [datetime.date.fromisoformat(DAY) + datetime.timedelta(days=n) for n in range(4)]
     for number, day in enumerate(days):
