@@ -194,29 +194,12 @@ static int plan(struct edit *e, char job[RP_REPLAY_ID_SIZE], int64_t *total, str
     return rc;
 }
 
-/* The connection went while the job was being put on record: only the database knows. */
-static int look_whether_planned(struct edit *e, const char *job, int64_t *total,
-                                struct rp_error *why)
-{
-    struct rp_error err;
-    if (rp_db_alive(e->db))
-        return CLI_FAILED;
-    rp_db_close(e->db);
-    e->db = NULL;
-    if (rp_db_open(e->config->postgres.dsn, "reprise", TIMEOUT_MS, &e->db, &err) != 0 ||
-        rp_replay_is_planned(e->db, job, total, &err) != 0) {
-        *why = err;
-        return CLI_FAILED;
-    }
-    return *total > 0 ? CLI_OK : CLI_FAILED;
-}
-
 static int replay(struct edit *e)
 {
     char job[RP_REPLAY_ID_SIZE];
     int64_t total = 0;
     struct rp_error err;
-    if (plan(e, job, &total, &err) != 0 && look_whether_planned(e, job, &total, &err) != CLI_OK)
+    if (plan(e, job, &total, &err) != 0 && replay_find_planned(e->config, &e->db, job, &total) != 0)
         return failed(&err);
     if (total == 0) {
         cli_error("somebody else has taken it meanwhile");

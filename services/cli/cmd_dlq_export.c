@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "database.h"
 #include "dlq.h"
 #include "progress.h"
 #include "purge.h"
@@ -33,7 +34,7 @@ static int export(struct dlq *d)
     dlq_add_filter(d, &where);
     progress_begin(&shown, "exported", 0);
     shown.on = shown.on && all.print == NULL; /* or it would run into the lines */
-    int failed = dlq_no_hurry(d, &err);
+    int failed = database_no_hurry(d->db, &err);
     if (failed == 0)
         failed = rp_purge_export(d->db, &all, &progress, &err);
     progress_end(&shown);

@@ -11,8 +11,7 @@
 #include "replay_preview.h"
 #include "replay_watch.h"
 
-/* To claim some millions of rows takes minutes. */
-#define TIMEOUT_MS INT64_C(1800000)
+#define CONNECT_MS 60000
 
 struct replay {
     const struct cli_args *args;
@@ -32,23 +31,10 @@ static int failed(const struct rp_error *err)
 static int connect(struct replay *r)
 {
     struct rp_error err;
-    rp_db_close(r->db);
-    r->db = NULL;
-    return rp_db_open(r->config->postgres.dsn, "reprise", TIMEOUT_MS, &r->db, &err) == 0
+    return rp_db_open(r->config->postgres.dsn, "reprise", CONNECT_MS, &r->db, &err) == 0 &&
+                   database_no_hurry(r->db, &err) == 0
                ? CLI_OK
                : database_failed(&err);
-}
-
-/* The connection went while the job was being put on record: only the database knows. */
-static int look_whether_planned(struct replay *r, const char *job, int64_t *total,
-                                const struct rp_error *why)
-{
-    struct rp_error err;
-    if (rp_db_alive(r->db) || connect(r) != CLI_OK)
-        return failed(why);
-    if (rp_replay_is_planned(r->db, job, total, &err) != 0)
-        return failed(&err);
-    return *total > 0 ? CLI_OK : failed(why);
 }
 
 static int act(struct replay *r)
@@ -56,11 +42,9 @@ static int act(struct replay *r)
     char job[RP_REPLAY_ID_SIZE];
     int64_t total = 0;
     struct rp_error err;
-    int code = CLI_OK;
-    if (rp_replay_plan(r->db, &r->request, job, &total, &err) != 0)
-        code = look_whether_planned(r, job, &total, &err);
-    if (code != CLI_OK)
-        return code;
+    if (rp_replay_plan(r->db, &r->request, job, &total, &err) != 0 &&
+        replay_find_planned(r->config, &r->db, job, &total) != 0)
+        return failed(&err);
     if (total == 0) {
         cli_error("nothing to replay any more: somebody else has it");
         return CLI_NOTHING;

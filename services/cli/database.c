@@ -7,6 +7,16 @@
 
 /* How long a question may take, unless a command says otherwise. */
 #define TIMEOUT_MS 60000
+/* The server's is the shorter one, so that it does not work on for nobody. */
+#define NO_HURRY_MS INT64_C(3600000)
+#define NO_HURRY                                                                                   \
+    "SET statement_timeout = '59min'; SELECT set_config(name, '10s', false) FROM pg_settings"      \
+    " WHERE name = 'client_connection_check_interval'"
+
+int database_no_hurry(struct rp_db *db, struct rp_error *err)
+{
+    return rp_db_set_timeout(db, NO_HURRY_MS, err) != 0 ? -1 : rp_db_script(db, NO_HURRY, err);
+}
 
 int64_t database_number(const PGresult *result, int row, int column)
 {

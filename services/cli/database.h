@@ -15,6 +15,10 @@ int database_run(const struct cli_args *args, database_fn *run);
 typedef int database_with_fn(const struct cli_args *args, struct rp_db *db, void *opaque);
 int database_run_with(const struct cli_args *args, database_with_fn *run, void *opaque);
 
+/* From now on a statement may take an hour: it may look through all of the archive. The server ends
+ * what takes longer, and soon what runs for somebody who is gone. */
+RP_NODISCARD int database_no_hurry(struct rp_db *db, struct rp_error *err);
+
 /* The number in a row; 0 where it is null. */
 int64_t database_number(const PGresult *result, int row, int column);
 

@@ -12,11 +12,6 @@
 #define MAX_CELL 40
 /* Of a question; what takes longer is ended by the server, so that it works on for nobody. */
 #define STATEMENT_TIMEOUT "SET statement_timeout = '55s'"
-/* The same where a statement may look through all of the archive; and soon where we are gone. */
-#define NO_HURRY_MS INT64_C(3600000)
-#define NO_HURRY                                                                                   \
-    "SET statement_timeout = '59min'; SELECT set_config(name, '10s', false) FROM pg_settings"      \
-    " WHERE name = 'client_connection_check_interval'"
 
 struct run {
     struct dlq *d;
@@ -50,12 +45,6 @@ int dlq_refused(struct rp_db *db, const struct rp_error *err)
 int dlq_failed(struct dlq *d, const struct rp_error *err)
 {
     return dlq_refused(d->db, err);
-}
-
-int dlq_no_hurry(struct dlq *d, struct rp_error *err)
-{
-    return rp_db_set_timeout(d->db, NO_HURRY_MS, err) != 0 ? -1
-                                                           : rp_db_script(d->db, NO_HURRY, err);
 }
 
 static int connected(const struct cli_args *args, struct rp_db *db, void *opaque)

@@ -35,9 +35,6 @@ void dlq_add_filter(struct dlq *d, struct rp_query *q);
 /* Appends rp_filter_count_sql's subquery. */
 void dlq_add_counts(struct dlq *d, struct rp_query *q);
 
-/* From now on a statement may look through all of the archive. */
-RP_NODISCARD int dlq_no_hurry(struct dlq *d, struct rp_error *err);
-
 /* Prints an error of the database's; returns its exit code. */
 int dlq_failed(struct dlq *d, const struct rp_error *err);
 int dlq_refused(struct rp_db *db, const struct rp_error *err);

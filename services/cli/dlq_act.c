@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "consent.h"
+#include "database.h"
 #include "progress.h"
 #include "term.h"
 
@@ -99,7 +100,7 @@ int dlq_act_begin(struct dlq *d, const char *verb, const char *only, struct dlq_
         return dlq_failed(d, &err);
     if (code == CLI_OK && (out->filter = filter_text(d->filter)) == NULL)
         code = CLI_FAILED;
-    if (code == CLI_OK && dlq_no_hurry(d, &err) != 0)
+    if (code == CLI_OK && database_no_hurry(d->db, &err) != 0)
         return dlq_failed(d, &err);
     if (code == CLI_OK)
         code = ask_now(d, out);

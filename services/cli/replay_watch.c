@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "reprise/rng.h"
 #include "log.h"
+#include "replay_plan.h"
 #include "replay_run.h"
 #include "term.h"
 
@@ -21,6 +22,10 @@
 /* So long somebody who waits at a terminal may be asked to wait for brokers that do not answer. */
 #define SETTLE_MS          INT64_C(15000)
 #define REASONS_TIMEOUT_MS INT64_C(10000)
+/* What a server that lost us was about to commit it has committed by then, or nobody knows. */
+#define FIND_LOOKS      10
+#define FIND_EVERY_MS   500
+#define FIND_TIMEOUT_MS 60000
 
 static atomic_bool stop;
 
@@ -253,6 +258,30 @@ static int run(const struct rp_config *config, const char *job, bool settle, str
     rp_log_setup(RP_LOG_ERROR, false, "reprise");
     runner_name(name, sizeof name);
     return rp_replay_run(&options, job, result, err);
+}
+
+int replay_find_planned(const struct rp_config *config, struct rp_db **db, const char *job,
+                        int64_t *total)
+{
+    struct rp_error ignored;
+    *total = 0;
+    if (rp_db_alive(*db))
+        return -1;
+    rp_db_close(*db);
+    *db = NULL;
+    bool answered = rp_db_open(config->postgres.dsn, "reprise", FIND_TIMEOUT_MS, db, &ignored) == 0;
+    for (int i = 0; i < FIND_LOOKS && answered && *total == 0; i++) {
+        if (i > 0)
+            (void)usleep(FIND_EVERY_MS * 1000);
+        answered = rp_replay_is_planned(*db, job, total, &ignored) == 0;
+    }
+    if (*total > 0)
+        return 0;
+    cli_error(
+        "replay %s was not planned, as far as is known; should `reprise replay show %s` have it"
+        " later, `reprise replay resume %s` sends it, and `reprise replay cancel %s` does not",
+        job, job, job, job);
+    return -1;
 }
 
 int replay_run_here(const struct rp_config *config, const char *job)
