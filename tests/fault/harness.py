@@ -7,7 +7,6 @@ import contextlib
 import datetime
 import os
 import pathlib
-import pickle
 import random
 import re
 import subprocess
@@ -16,6 +15,7 @@ import time
 from checker import Judge, judge
 from cluster import library_of_faketime
 from faults import FAULTS, IN_VAIN, LURKING, add_worker, cut_spill, fill_disk, remove_worker, step_clock
+from history import keep as keep_history
 from load import KINDS, RESCUED, Load, policies
 from pipeline import Pipeline, now_ms
 from replays import Replays
@@ -366,8 +366,7 @@ def keep(harness, history, faults):
     who aborted it, is only told there."""
     folder = harness.pipeline.folder
     tell(harness)
-    with open(folder / "history.pickle", "wb") as f:
-        pickle.dump(history or harness.load.so_far(), f)
+    keep_history(history or harness.load.so_far(), folder)
     (folder / "faults.txt").write_text("\n".join(map(str, faults + harness.complaints)))
     copy = ["cp", "-r", "--sparse=always", harness.kafka.folder, folder / "kafka"]
     subprocess.run(copy, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -3,6 +3,7 @@
 
 import collections
 import dataclasses
+import pickle
 
 # A record of a target topic, or of a tier. `received_ms`: when a read_committed reader first had it, or None. `sent_ms`:
 # its time, as the broker has it.
@@ -107,3 +108,12 @@ def succeeds(plan, replay, attempt):
     """Whether this execution is the one that does not fail."""
     first = plan.succeeds_at if replay is None else plan.revives_at
     return first is not None and attempt >= first
+
+
+def keep(history, folder):
+    """Returns where it is kept, for whoever looks into what failed."""
+    path = folder / "history.pickle"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as f:
+        pickle.dump(history, f)
+    return path

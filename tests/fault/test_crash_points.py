@@ -9,7 +9,9 @@ from checker import judge
 from cluster import transactional_id
 from confluent_kafka import KafkaException, Producer
 from crash_points import all_points
+from history import keep
 from load import POLICIES, Load
+from pipeline import BUILD
 
 SERVICES = ("router", "delayer", "archiver")
 # What is done otherwise without transactions, and what hangs on it.
@@ -122,6 +124,7 @@ def test_a_service_may_die_anywhere(new_pipeline, rng, guarantee):
     assert not ended, f"ended by themselves: {ended}"
     deaths = {v.service.name: len(v.died) for v in victims}
     print(f"{len(load.plans)} tasks, deaths: {deaths}")
-    assert not (faults := judge(history)), f"{len(faults)}: {faults[:10]}"
+    if faults := judge(history):
+        pytest.fail(f"{len(faults)}: {faults[:10]}; {keep(history, BUILD / 'fault' / f'crash-{guarantee}')}")
     missed = {v.service.name: v.missed for v in victims if v.missed}
     assert not missed, f"not reached, or ended otherwise: {missed}"
