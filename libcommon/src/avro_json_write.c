@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "avro_json.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "avro_union.h"
 #include "base64.h"
+#include "json_number.h"
+#include "record_encode.h"
 
 struct writer {
     int depth;
@@ -25,21 +26,14 @@ static int put(const struct writer *w, const void *data, size_t n)
     return rp_buf_append(w->out, data, n, w->err);
 }
 
-static int put_varint(const struct writer *w, int64_t value)
+static int put_long(const struct writer *w, int64_t value)
 {
-    uint64_t rest = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
-    uint8_t bytes[10];
-    size_t n = 0;
-    do {
-        bytes[n++] = (uint8_t)((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
-        rest >>= 7;
-    } while (rest > 0);
-    return put(w, bytes, n);
+    return rp_avro_put_long(w->out, value, w->err);
 }
 
 static int put_counted(const struct writer *w, struct rp_bytes bytes)
 {
-    return put_varint(w, (int64_t)bytes.len) != 0 ? -1 : put(w, bytes.data, bytes.len);
+    return put_long(w, (int64_t)bytes.len) != 0 ? -1 : put(w, bytes.data, bytes.len);
 }
 
 static int write_boolean(const struct writer *w, const json_t *json)
@@ -54,7 +48,7 @@ static int write_whole(const struct writer *w, const json_t *json, bool is_int)
     int64_t value = json_integer_value(json);
     if (json_is_real(json)) {
         double real = json_real_value(json);
-        if (real != trunc(real) || fabs(real) >= 9007199254740992.0)
+        if (real != trunc(real) || fabs(real) >= RP_SAFE_INTEGER)
             return bad(w, "must be a whole number");
         value = (int64_t)real;
     } else if (!json_is_integer(json)) {
@@ -62,7 +56,7 @@ static int write_whole(const struct writer *w, const json_t *json, bool is_int)
     }
     if (is_int && (value < INT32_MIN || value > INT32_MAX))
         return bad(w, "must be a number of 32 bits");
-    return put_varint(w, value);
+    return put_long(w, value);
 }
 
 static bool real_of(const json_t *json, double *out)
@@ -141,7 +135,7 @@ static int write_enum(const struct writer *w, avro_schema_t type, const json_t *
     int n = avro_schema_enum_number_of_symbols(type);
     for (int i = 0; name != NULL && i < n; i++)
         if (strcmp(avro_schema_enum_get(type, i), name) == 0)
-            return put_varint(w, i);
+            return put_long(w, i);
     return bad(w, "must be one of the enum's symbols");
 }
 
@@ -153,14 +147,14 @@ static int write_array(struct writer *w, avro_schema_t type, json_t *json)
     json_t *item;
     if (!json_is_array(json))
         return bad(w, "must be an array");
-    if (n > 0 && put_varint(w, (int64_t)n) != 0)
+    if (n > 0 && put_long(w, (int64_t)n) != 0)
         return -1;
     json_array_foreach(json, i, item)
     {
         if (write_value(w, avro_schema_array_items(type), item) != 0)
             return rp_fail_in(w->err, "[%zu]", i);
     }
-    return put_varint(w, 0);
+    return put_long(w, 0);
 }
 
 static int write_map(struct writer *w, avro_schema_t type, json_t *json)
@@ -170,7 +164,7 @@ static int write_map(struct writer *w, avro_schema_t type, json_t *json)
     json_t *item;
     if (!json_is_object(json))
         return bad(w, "must be an object");
-    if (n > 0 && put_varint(w, (int64_t)n) != 0)
+    if (n > 0 && put_long(w, (int64_t)n) != 0)
         return -1;
     json_object_foreach(json, name, item)
     {
@@ -178,7 +172,7 @@ static int write_map(struct writer *w, avro_schema_t type, json_t *json)
             write_value(w, avro_schema_map_values(type), item) != 0)
             return rp_fail_in(w->err, "%.40s", name);
     }
-    return put_varint(w, 0);
+    return put_long(w, 0);
 }
 
 static enum rp_json_kind kind_of(const json_t *json)
@@ -214,7 +208,7 @@ static bool can_be(avro_schema_t branch, const json_t *json)
 
 static int write_branch(struct writer *w, avro_schema_t type, int branch, json_t *json)
 {
-    if (put_varint(w, branch) != 0)
+    if (put_long(w, branch) != 0)
         return -1;
     return write_value(w, avro_schema_union_branch(type, branch), json);
 }

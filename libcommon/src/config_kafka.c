@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "params.h"
 #include "suggest.h"
 #include "units.h"
@@ -41,15 +42,14 @@ static const struct rule {
 
 static int add(struct rp_properties *list, const char *name, char *value)
 {
-    struct rp_property *items = realloc(list->items, (list->n + 1) * sizeof *items);
-    char *copy = strdup(name);
-    if (items != NULL)
-        list->items = items;
-    if (items == NULL || copy == NULL || value == NULL) {
-        free(copy);
+    char *copy = NULL;
+    struct rp_property *items =
+        value == NULL ? NULL : rp_array_one_more(list->items, list->n, sizeof *items, name, &copy);
+    if (items == NULL) {
         free(value);
         return -1;
     }
+    list->items = items;
     items[list->n++] = (struct rp_property){copy, value};
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "glob.h"
 #include "policies.h"
 #include "suggest.h"
@@ -16,15 +17,14 @@ static void add_category(struct rp_doc *doc, const char *name, const yaml_node_t
                          const yaml_node_t *node, void *opaque)
 {
     struct rp_policies *p = opaque;
-    struct rp_category_draft *drafts = realloc(p->drafts, (p->n_drafts + 1) * sizeof *drafts);
-    char *copy = strdup(name);
-    if (drafts != NULL)
-        p->drafts = drafts;
-    if (drafts == NULL || copy == NULL) {
-        free(copy);
+    char *copy;
+    struct rp_category_draft *drafts =
+        rp_array_one_more(p->drafts, p->n_drafts, sizeof *drafts, name, &copy);
+    if (drafts == NULL) {
         rp_doc_fault(doc, key_node, "no memory");
         return;
     }
+    p->drafts = drafts;
     struct rp_category_draft *d = &drafts[p->n_drafts++];
     *d = (struct rp_category_draft){.name = copy, .persistent = -1, .profile = -1};
     if (strlen(name) > MAX_CATEGORY)
@@ -36,21 +36,15 @@ static void add_policy(struct rp_doc *doc, const char *name, const yaml_node_t *
                        const yaml_node_t *node, void *opaque)
 {
     struct rp_policies *p = opaque;
-    struct rp_policy *items = realloc(p->items, (p->n_items + 1) * sizeof *items);
-    char *copy = strdup(name);
-    if (items != NULL)
-        p->items = items;
-    if (items == NULL || copy == NULL) {
-        free(copy);
+    char *copy;
+    struct rp_policy *items = rp_array_one_more(p->items, p->n_items, sizeof *items, name, &copy);
+    if (items == NULL) {
         rp_doc_fault(doc, key_node, "no memory");
         return;
     }
+    p->items = items;
     struct rp_policy *policy = &items[p->n_items++];
-    *policy = (struct rp_policy){
-        .name = copy,
-        .preset = -1,
-        .schedule = {.stated.kind = -1, .backoff.kind = -1, .jitter_percent = -1},
-    };
+    *policy = (struct rp_policy){.name = copy, .preset = -1, .schedule = RP_SCHEDULE_UNSTATED};
     if (strlen(name) > MAX_NAME)
         rp_doc_fault(doc, key_node, "expected a task type of at most %d characters", MAX_NAME);
     rp_params_read(doc, node, rp_policy_params, policy);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 #define DAY       INT64_C(86400000)
 #define MAX_TYPES 1000
 
@@ -17,14 +19,12 @@ const struct rp_param rp_type_keep_param = {
 
 static int add(struct rp_type_keeps *list, const char *type, int64_t keep_ms)
 {
-    struct rp_type_keep *items = realloc(list->items, (list->n + 1) * sizeof *items);
-    char *copy = strdup(type);
-    if (items != NULL)
-        list->items = items;
-    if (items == NULL || copy == NULL) {
-        free(copy);
+    char *copy;
+    struct rp_type_keep *items =
+        rp_array_one_more(list->items, list->n, sizeof *items, type, &copy);
+    if (items == NULL)
         return -1;
-    }
+    list->items = items;
     items[list->n++] = (struct rp_type_keep){copy, keep_ms};
     return 0;
 }

@@ -14,7 +14,7 @@ bool rp_config_by_type_same(const void *a, const void *b);
 /* Of one type. */
 extern const struct rp_param rp_type_keep_param;
 
-/* Notes a type that is to be kept for longer than anything is. */
+/* Notes a type whose time is not shorter than that of all. */
 void rp_config_by_type_check(struct rp_doc *doc, const yaml_node_t *node,
                              const struct rp_config *config);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
-#include <string.h>
 
 #include "config.h"
 #include "config_policies.h"

@@ -61,7 +61,8 @@ rd_kafka_consumer_group_metadata_t *rp_consumer_membership(struct rp_consumer *c
                                                            struct rp_error *err);
 
 /* Commits offsets by that right, or fails as it does. It lapses at worst between the question and
- * the request, which librdkafka's thread sends. */
+ * the request, which librdkafka's thread sends. `async`: without waiting, and nobody is told
+ * what came of it. */
 RP_NODISCARD int rp_consumer_commit(struct rp_consumer *c,
                                     const rd_kafka_topic_partition_list_t *offsets, bool async,
                                     struct rp_error *err);

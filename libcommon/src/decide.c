@@ -54,9 +54,9 @@ static bool is_listed(const struct rp_policy *policy, const struct rp_failed_tas
 }
 
 void rp_policy_plan(const struct rp_policy *policy, const struct rp_category *category,
-                    const struct rp_failed_task *task, struct rp_plan *out)
+                    const struct rp_failed_task *task, struct rp_policy_plan *out)
 {
-    *out = (struct rp_plan){.schedule = &policy->schedule};
+    *out = (struct rp_policy_plan){.schedule = &policy->schedule};
     for (size_t i = 0; i < policy->overrides.n; i++)
         if (policy->overrides.items[i].category == category) {
             out->override = &policy->overrides.items[i];
@@ -106,7 +106,7 @@ static void stop(const struct rp_policy *policy, const struct rp_failure *failur
 }
 
 static void stop_at_once(const struct rp_policy *policy, const struct rp_category *category,
-                         const struct rp_plan *plan, const struct rp_failure *failure,
+                         const struct rp_policy_plan *plan, const struct rp_failure *failure,
                          struct rp_decision *out)
 {
     stop(policy, failure, RP_NON_RETRYABLE, out);
@@ -157,7 +157,7 @@ static void say_who_decided(const struct rp_policy *policy, const struct rp_cate
 void rp_decide(const struct rp_policy *policy, const struct rp_category *category,
                const struct rp_failure *failure, struct rp_rng *rng, struct rp_decision *out)
 {
-    struct rp_plan plan;
+    struct rp_policy_plan plan;
     *out = (struct rp_decision){.verdict = RP_RETRY};
     rp_policy_plan(policy, category, failure->task, &plan);
     if (plan.stops) {

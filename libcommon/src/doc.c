@@ -94,7 +94,7 @@ static void check_end(struct rp_doc *doc, yaml_parser_t *parser)
     yaml_document_delete(&next);
 }
 
-void rp_doc_open_text(struct rp_doc *doc, const char *file, const char *text, size_t len)
+static void open_text(struct rp_doc *doc, const char *file, const char *text, size_t len)
 {
     *doc = (struct rp_doc){.file = file};
     yaml_parser_t parser;
@@ -143,7 +143,7 @@ void rp_doc_open(struct rp_doc *doc, const char *file)
     const char *problem;
     char *text = read_file(file, &len, &problem);
     if (problem == NULL) {
-        rp_doc_open_text(doc, file, text, len);
+        open_text(doc, file, text, len);
     } else {
         *doc = (struct rp_doc){.file = file};
         rp_doc_fault(doc, NULL, "cannot read it: %s", problem);

@@ -27,10 +27,9 @@ struct rp_fault {
     char *text;
 };
 
-/* Parses a file, or text that stands for one. What cannot be read or parsed is a fault; the root is
- * then NULL. Ends with rp_doc_close in any case. */
+/* Parses a file. What cannot be read or parsed is a fault; the root is then NULL. Ends with
+ * rp_doc_close in any case. */
 void rp_doc_open(struct rp_doc *doc, const char *file);
-void rp_doc_open_text(struct rp_doc *doc, const char *file, const char *text, size_t len);
 void rp_doc_close(struct rp_doc *doc);
 
 /* NULL when there is nothing in the file. */
@@ -49,7 +48,7 @@ void rp_doc_leave(struct rp_doc *doc, size_t mark);
 
 /* Notes a fault at a node's line (NULL: the file as a whole). */
 void rp_doc_fault(struct rp_doc *doc, const yaml_node_t *node, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+    RP_PRINTF(3, 4);
 /* The same, as "path: expected ..., found <the node>". */
 void rp_doc_unexpected(struct rp_doc *doc, const yaml_node_t *node, const char *expected);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "filter_node.h"
 
-#include <string.h>
-
 #define HOUR_MS INT64_C(3600000)
 
 /* The field that the one of this name is stored as. */

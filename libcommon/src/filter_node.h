@@ -48,9 +48,6 @@ struct rp_filter {
     size_t error_at;
 };
 
-/* Puts `child` at the end, or its children where it is of the same kind. */
-void rp_filter_adopt(struct rp_filter_node *parent, struct rp_filter_node *child);
-
 /* Whether the field's kind knows the operator. */
 bool rp_filter_op_fits(enum rp_filter_kind kind, enum rp_filter_op op);
 /* Reads one value. `bare`: without quotes, so that `none` is none. The text must live as long as

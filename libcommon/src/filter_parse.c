@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -76,13 +75,14 @@ static struct rp_filter_node *negate(struct rp_filter *f, struct rp_filter_node 
 {
     if (n->kind == RP_NODE_NOT)
         return n->first;
-    struct rp_filter_node *not = node(f, RP_NODE_NOT);
-    if (not != NULL)
-        not ->first = not ->last = n;
-    return not ;
+    struct rp_filter_node *inverse = node(f, RP_NODE_NOT);
+    if (inverse != NULL)
+        inverse->first = inverse->last = n;
+    return inverse;
 }
 
-void rp_filter_adopt(struct rp_filter_node *parent, struct rp_filter_node *child)
+/* Puts `child` at the end, or its children where it is of the same kind. */
+static void adopt(struct rp_filter_node *parent, struct rp_filter_node *child)
 {
     struct rp_filter_node *first = child, *last = child;
     if (child->kind == parent->kind) {
@@ -302,11 +302,11 @@ static struct rp_filter_node *parse_chain(struct parser *p, const char *word,
     struct rp_filter_node *chain = node(p->f, kind);
     if (chain == NULL)
         return no_memory(p);
-    rp_filter_adopt(chain, n);
+    adopt(chain, n);
     while (is_word(p, word)) {
         if (!advance(p) || (n = operand(p)) == NULL)
             return NULL;
-        rp_filter_adopt(chain, n);
+        adopt(chain, n);
     }
     bool one = chain->first != NULL && chain->first->next == NULL;
     return one ? chain->first : chain; /* `all and x` is x */
@@ -350,7 +350,7 @@ int rp_filter_where(struct rp_filter *f, const char *expression, struct rp_error
         n = fail(&p, "and, or, or the end");
     if (n == NULL)
         return rp_fail_in(err, "--where");
-    rp_filter_adopt(&f->root, n);
+    adopt(&f->root, n);
     f->said = true;
     return 0;
 }
@@ -440,7 +440,7 @@ static int add_term(struct rp_filter *f, const char *field, const char *value, p
     struct rp_filter_node *n = check_text(f, value, err) == 0 ? parse(&p, at) : NULL;
     if (n == NULL)
         return -1;
-    rp_filter_adopt(&f->root, n);
+    adopt(&f->root, n);
     f->said = true;
     return 0;
 }

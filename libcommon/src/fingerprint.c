@@ -223,12 +223,13 @@ static size_t timestamp(const struct scan *s)
     return n > 0 && is_alnum(at(s, n)) ? 0 : n;
 }
 
-static size_t named(const struct scan *s, size_t i, const char *names, size_t len)
+/* Of three letters each. */
+static size_t named(const struct scan *s, size_t i, const char *names)
 {
     for (; *names != '\0'; names += 3)
         if (at(s, i) == (uint8_t)names[0] && at(s, i + 1) == (uint8_t)names[1] &&
             at(s, i + 2) == (uint8_t)names[2])
-            return is_letter(at(s, i + 3)) ? 0 : len;
+            return is_letter(at(s, i + 3)) ? 0 : 3;
     return 0;
 }
 
@@ -244,11 +245,11 @@ static size_t date(const struct scan *s)
             n_numbers++;
             n += time > 0 ? time : word;
             n += zone(s, n);
-        } else if ((word = named(s, n, months, 3)) > 0) {
+        } else if ((word = named(s, n, months)) > 0) {
             n_months++;
             n += word;
-        } else if ((word = named(s, n, days, 3)) > 0 ||
-                   (end > 0 && (word = named(s, n, "GMTUTC", 3)) > 0)) {
+        } else if ((word = named(s, n, days)) > 0 ||
+                   (end > 0 && (word = named(s, n, "GMTUTC")) > 0)) {
             n += word;
         } else {
             break;

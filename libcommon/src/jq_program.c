@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jq_program.h"
 
-#include <inttypes.h>
 #include <jq.h>
 #include <limits.h>
 #include <math.h>

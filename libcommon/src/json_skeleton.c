@@ -82,11 +82,13 @@ bool rp_json_tame_numbers(char *text, size_t len)
 }
 
 /* Of each character outside of strings, as measured of jansson 2.14 on 64 bits, and rounded up. */
-static const uint16_t tree_bytes[256] = {
+static const uint16_t tree_bytes_of[256] = {
     ['{'] = 240, ['['] = 140, [','] = 60, [':'] = 50, ['"'] = 40};
 #define TREE_BYTES_MOST 240
 
-size_t rp_json_tree_bytes(struct rp_bytes text)
+/* About how many bytes the tree takes, at most; of no more than is needed to tell that it is above
+ * RP_JSON_TREE_MOST. */
+static size_t tree_bytes(struct rp_bytes text)
 {
     const uint8_t *c = text.data;
     bool quoted = false;
@@ -94,7 +96,7 @@ size_t rp_json_tree_bytes(struct rp_bytes text)
     if (text.len <= RP_JSON_TREE_MOST / TREE_BYTES_MOST)
         return text.len * TREE_BYTES_MOST;
     for (size_t i = 0; i < text.len && sum <= RP_JSON_TREE_MOST; i++) {
-        sum += quoted ? 1 : tree_bytes[c[i]];
+        sum += quoted ? 1 : tree_bytes_of[c[i]];
         if (quoted && c[i] == '\\')
             i++;
         else if (c[i] == '"')
@@ -105,7 +107,7 @@ size_t rp_json_tree_bytes(struct rp_bytes text)
 
 int rp_json_check_tree(struct rp_bytes text, struct rp_error *err)
 {
-    if (rp_json_tree_bytes(text) <= RP_JSON_TREE_MOST)
+    if (tree_bytes(text) <= RP_JSON_TREE_MOST)
         return 0;
     return rp_fail(err, RP_E_DECODE, RP_POISON,
                    "it has so many values that to read it takes more than %zu MiB",

@@ -13,10 +13,7 @@ size_t rp_json_number_length(const char *p, const char *end);
  * thousand times its own. */
 #define RP_JSON_TREE_MOST ((size_t)512 * 1024 * 1024)
 
-/* About how many bytes the tree of JSON takes, at most; of no more than is needed to tell that it
- * is above RP_JSON_TREE_MOST. */
-size_t rp_json_tree_bytes(struct rp_bytes text);
-/* Fails with RP_E_DECODE (POISON) where that is too much. */
+/* Fails with RP_E_DECODE (POISON) where that may be too much. */
 RP_NODISCARD int rp_json_check_tree(struct rp_bytes text, struct rp_error *err);
 
 /* Parses JSON of any type whose numbers may have any number of digits: each is 0 in what is

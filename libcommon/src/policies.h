@@ -69,6 +69,10 @@ struct rp_schedule {
     struct rp_backoff backoff;
     int jitter_percent; /* -1: not stated */
 };
+#define RP_SCHEDULE_UNSTATED                                                                       \
+    {                                                                                              \
+        .stated.kind = -1, .backoff.kind = -1, .jitter_percent = -1                                \
+    }
 
 extern const struct rp_schedule rp_default_schedule;
 
@@ -135,7 +139,7 @@ RP_NODISCARD int rp_policies_index(struct rp_policies *p);
 const struct rp_category *rp_category_find(const struct rp_policies *p, struct rp_bytes name);
 
 /* What a policy does with an error, before executions are counted. */
-struct rp_plan {
+struct rp_policy_plan {
     const struct rp_schedule *schedule;
     const struct rp_override *override; /* NULL: the policy's own schedule */
     struct rp_backoff backoff;          /* never by_category */
@@ -143,7 +147,7 @@ struct rp_plan {
     bool stops;                         /* at once: NON_RETRYABLE */
 };
 void rp_policy_plan(const struct rp_policy *policy, const struct rp_category *category,
-                    const struct rp_failed_task *task, struct rp_plan *out);
+                    const struct rp_failed_task *task, struct rp_policy_plan *out);
 
 /* How much of an error is looked at. What lies beyond costs nothing. */
 #define RP_MAX_CAUSES        32

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "config_policies.h"
 #include "policies.h"
 
@@ -129,18 +130,15 @@ static void add_override(struct rp_doc *doc, const char *name, const yaml_node_t
                          const yaml_node_t *node, void *opaque)
 {
     struct rp_overrides *list = opaque;
-    struct rp_override *items = realloc(list->items, (list->n + 1) * sizeof *items);
-    char *copy = strdup(name);
-    if (items != NULL)
-        list->items = items;
-    if (items == NULL || copy == NULL) {
-        free(copy);
+    char *copy;
+    struct rp_override *items = rp_array_one_more(list->items, list->n, sizeof *items, name, &copy);
+    if (items == NULL) {
         rp_doc_fault(doc, key_node, "no memory");
         return;
     }
+    list->items = items;
     struct rp_override *o = &items[list->n++];
-    *o = (struct rp_override){.name = copy, .schedule = {.stated.kind = -1, .backoff.kind = -1,
-                                                         .jitter_percent = -1}};
+    *o = (struct rp_override){.name = copy, .schedule = RP_SCHEDULE_UNSTATED};
     rp_params_read(doc, node, rp_override_params, o);
 }
 

@@ -105,7 +105,7 @@ static int put_rows(const struct run *r, struct rp_export *file, const PGresult 
     return 0;
 }
 
-/* The next lines of the file; behind the last of them where `last` is not NULL. */
+/* Writes the rows of a query into the file, and leaves them in *last. */
 static int export_batch(struct run *r, struct rp_export *file, struct rp_query *q, PGresult **last,
                         struct rp_error *err)
 {
@@ -317,9 +317,9 @@ int rp_purge_run(struct rp_db *db, const struct rp_purge *p, struct rp_purge_pro
     *out = (struct rp_purge_progress){0};
     rp_db_give_up_when(db, p->given_up);
     int failed = list(&r, err);
-    bool stopped = failed != 0 && rp_db_gave_up(db);
+    bool given_up = failed != 0 && rp_db_gave_up(db);
     rp_db_give_up_when(db, NULL);
-    if (stopped)
+    if (given_up)
         return end(&r, 0);
     if (failed == 0)
         failed = rp_query_check_shown(out->matched, p->shown, err);

@@ -4,8 +4,7 @@
 #include "dead_letter.h"
 #include "utf8.h"
 
-/* Zig-zag and base 128, as Avro writes int and long. */
-static int put_long(struct rp_buf *out, int64_t value, struct rp_error *err)
+int rp_avro_put_long(struct rp_buf *out, int64_t value, struct rp_error *err)
 {
     if (rp_buf_reserve(out, 10, err) != 0)
         return -1;
@@ -18,7 +17,8 @@ static int put_long(struct rp_buf *out, int64_t value, struct rp_error *err)
 
 static int put_bytes(struct rp_buf *out, struct rp_bytes b, struct rp_error *err)
 {
-    return put_long(out, (int64_t)b.len, err) != 0 ? -1 : rp_buf_append(out, b.data, b.len, err);
+    return rp_avro_put_long(out, (int64_t)b.len, err) != 0 ? -1
+                                                           : rp_buf_append(out, b.data, b.len, err);
 }
 
 static int put_string(struct rp_buf *out, struct rp_bytes s, struct rp_error *err)
@@ -26,7 +26,7 @@ static int put_string(struct rp_buf *out, struct rp_bytes s, struct rp_error *er
     if (rp_utf8_valid(s))
         return put_bytes(out, s, err);
     size_t len = rp_utf8_repair(s, NULL);
-    if (put_long(out, (int64_t)len, err) != 0 || rp_buf_reserve(out, len, err) != 0)
+    if (rp_avro_put_long(out, (int64_t)len, err) != 0 || rp_buf_reserve(out, len, err) != 0)
         return -1;
     out->len += rp_utf8_repair(s, out->data + out->len);
     return 0;
@@ -35,7 +35,7 @@ static int put_string(struct rp_buf *out, struct rp_bytes s, struct rp_error *er
 /* A number that is no symbol would make the whole record unreadable. */
 static int put_reason(struct rp_buf *out, enum rp_reason reason, struct rp_error *err)
 {
-    return put_long(out, (unsigned)reason < RP_N_REASONS ? (int64_t)reason : RP_OTHER, err);
+    return rp_avro_put_long(out, (unsigned)reason < RP_N_REASONS ? (int64_t)reason : RP_OTHER, err);
 }
 
 static int put_array(struct rp_buf *out, const struct rp_shape_field *field, const char *record,
@@ -43,12 +43,12 @@ static int put_array(struct rp_buf *out, const struct rp_shape_field *field, con
 {
     const char *items = *(const char *const *)(const void *)(record + field->at);
     size_t n = *(const size_t *)(const void *)(record + field->count_at);
-    if (n > 0 && put_long(out, (int64_t)n, err) != 0)
+    if (n > 0 && rp_avro_put_long(out, (int64_t)n, err) != 0)
         return -1;
     for (size_t i = 0; i < n; i++)
         if (rp_record_encode(field->of, items + i * field->of->size, out, err) != 0)
             return -1;
-    return put_long(out, 0, err);
+    return rp_avro_put_long(out, 0, err);
 }
 
 static bool is_null(const struct rp_shape_field *field, const char *record)
@@ -73,7 +73,7 @@ static int put_field(struct rp_buf *out, const struct rp_shape_field *field, con
     const void *at = record + field->at;
     if (field->nullable) {
         bool null = is_null(field, record);
-        if (put_long(out, null ? 0 : 1, err) != 0)
+        if (rp_avro_put_long(out, null ? 0 : 1, err) != 0)
             return -1;
         if (null)
             return 0;
@@ -84,10 +84,10 @@ static int put_field(struct rp_buf *out, const struct rp_shape_field *field, con
     case RP_SHAPE_BYTES:
         return put_bytes(out, *(const struct rp_bytes *)at, err);
     case RP_SHAPE_INT:
-        return put_long(out, *(const int32_t *)at, err);
+        return rp_avro_put_long(out, *(const int32_t *)at, err);
     case RP_SHAPE_LONG:
     case RP_SHAPE_TIME:
-        return put_long(out, *(const int64_t *)at, err);
+        return rp_avro_put_long(out, *(const int64_t *)at, err);
     case RP_SHAPE_REASON:
         return put_reason(out, *(const enum rp_reason *)at, err);
     case RP_SHAPE_RECORD:

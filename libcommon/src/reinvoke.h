@@ -15,6 +15,12 @@ struct rp_passage {
     bool fallback;
 };
 
+/* The number of the execution behind the one of this number; the last there is stays. */
+static inline int32_t rp_next_attempt(int32_t attempt)
+{
+    return attempt == INT32_MAX ? attempt : attempt + 1;
+}
+
 /* The headers of a re-invocation: the task's own but the `reprise-` ones, in their order, then
  * ours. In the arena; the strings that exist are borrowed. */
 RP_NODISCARD int rp_target_headers(const struct rp_passage *passage,

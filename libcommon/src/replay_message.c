@@ -83,8 +83,8 @@ struct rp_targets *rp_replay_targets(struct rp_replay_maker *m)
 }
 
 /* Keeps why a row is not sent. What is quoted in it came from outside. */
-__attribute__((format(printf, 3, 4))) static int refuse(struct rp_replay_maker *m,
-                                                        const char **refused, const char *fmt, ...)
+RP_PRINTF(3, 4)
+static int refuse(struct rp_replay_maker *m, const char **refused, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -243,7 +243,7 @@ static int to_target(struct rp_replay_maker *m, const struct rp_dead_letter *let
     int32_t attempts = letter->attempts > task->attempt ? letter->attempts : task->attempt;
     struct rp_passage passage = {
         .task_id = task->task_id,
-        .attempt = attempts == INT32_MAX ? attempts : attempts + 1,
+        .attempt = rp_next_attempt(attempts),
         .due_ms = now_ms,
         .first_failed_at_ms =
             task->first_failed_at_ms == RP_NO_TIME ? task->failed_at_ms : task->first_failed_at_ms,

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replay_run.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -100,8 +97,6 @@ static void end(struct runner *r, enum rp_replay_end how)
     r->end = how;
 }
 
-/* Marks */
-
 static int finish_mark(struct runner *r, struct rp_error *err)
 {
     int64_t until = r->marking;
@@ -160,8 +155,6 @@ static int refuse(void *opaque, const char *json, struct rp_error *err)
     r->wait_ms = 0; /* whatever failed for its sake */
     return 0;
 }
-
-/* Readiness */
 
 /* A job's statements look their rows up by key. By the archive's statistics the planner would read
  * through all states there are for some thousands of them, at every mark again, or for each of
@@ -222,8 +215,6 @@ static int get_ready(struct runner *r, struct rp_error *err)
     r->ready = true;
     return 0;
 }
-
-/* Ends */
 
 static int rest(struct runner *r, const char *state, const char *why, enum rp_replay_end how,
                 struct rp_error *err)
@@ -315,8 +306,6 @@ static int stop_job(struct runner *r, const char *why, struct rp_error *err)
     return cancel(r, err);
 }
 
-/* What people wish, and what comes back. */
-
 /* How many canaries are still to be sent, for all that is marked. */
 static int64_t canaries_left(const struct runner *r)
 {
@@ -371,8 +360,6 @@ static int serve_wishes(struct runner *r, struct rp_error *err)
         return rest(r, "paused", NULL, RP_REPLAY_PAUSED, err);
     return 0;
 }
-
-/* Sending */
 
 static int send_some(struct runner *r, struct rp_error *err)
 {

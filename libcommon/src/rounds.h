@@ -23,7 +23,8 @@ struct rp_rounds {
 
 /* Takes a record of `bytes` into the round if it fits: a batch of `topic` has at most `max_bytes`.
  * False: the round is full; clear it once all of it is acknowledged. The first record of a topic
- * always fits. */
+ * fits, unless RP_ROUNDS_TOPICS others are in it. A topic's name has RP_MAX_TOPIC_NAME bytes at
+ * most. */
 bool rp_rounds_take(struct rp_rounds *r, struct rp_bytes topic, int64_t bytes, int64_t max_bytes);
 void rp_rounds_clear(struct rp_rounds *r);
 

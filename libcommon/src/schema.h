@@ -40,6 +40,4 @@ RP_NODISCARD int rp_schema_canonical(avro_schema_t type, struct rp_buf *out, str
 /* CRC-64-AVRO of the parsing canonical form: what follows C3 01 in a single-object value. */
 RP_NODISCARD int rp_schema_fingerprint(avro_schema_t type, uint64_t *out, struct rp_error *err);
 
-uint64_t rp_crc64_avro(struct rp_bytes bytes);
-
 #endif

@@ -130,7 +130,7 @@ int rp_schema_canonical(avro_schema_t type, struct rp_buf *out, struct rp_error 
 
 /* The specification's algorithm: a Rabin fingerprint whose "empty" value is also its polynomial.
  * It runs once a schema, so it needs no table. */
-uint64_t rp_crc64_avro(struct rp_bytes bytes)
+static uint64_t crc64_avro(struct rp_bytes bytes)
 {
     const uint64_t empty = 0xc15d213aa4d7a795u;
     const uint8_t *p = bytes.data;
@@ -149,7 +149,7 @@ int rp_schema_fingerprint(avro_schema_t type, uint64_t *out, struct rp_error *er
     struct rp_buf form = {0};
     int rc = rp_schema_canonical(type, &form, err);
     if (rc == 0)
-        *out = rp_crc64_avro(rp_buf_bytes(&form));
+        *out = crc64_avro(rp_buf_bytes(&form));
     rp_buf_clear(&form);
     return rc;
 }

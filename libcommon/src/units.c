@@ -153,9 +153,3 @@ char *rp_format_ratio(int64_t thousandths, char out[RP_UNIT_TEXT])
     (void)snprintf(out, RP_UNIT_TEXT, "%.10g", (double)thousandths / 1000);
     return out;
 }
-
-char *rp_format_time_of_day(int64_t minute, char out[RP_UNIT_TEXT])
-{
-    (void)snprintf(out, RP_UNIT_TEXT, "%02" PRId64 ":%02" PRId64, minute / 60, minute % 60);
-    return out;
-}

@@ -25,6 +25,5 @@ char *rp_format_duration(int64_t ms, char out[RP_UNIT_TEXT]);
 char *rp_format_size(int64_t bytes, char out[RP_UNIT_TEXT]);
 char *rp_format_percent(int64_t percent, char out[RP_UNIT_TEXT]);
 char *rp_format_ratio(int64_t thousandths, char out[RP_UNIT_TEXT]);
-char *rp_format_time_of_day(int64_t minute, char out[RP_UNIT_TEXT]);
 
 #endif

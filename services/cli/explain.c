@@ -16,7 +16,7 @@ static const char *reason_of(const struct rp_retry_rule *refusal)
                                                   : "NON_RETRYABLE";
 }
 
-void explain_course(const struct rp_plan *plan, struct explain_course *out)
+void explain_course(const struct rp_policy_plan *plan, struct explain_course *out)
 {
     const struct rp_schedule *s = plan->schedule;
     *out = (struct explain_course){.rows[0].execution = 1, .n_rows = 1, .executions = 1};
@@ -116,7 +116,7 @@ static const char *classified_by(const struct rp_policies *p, const struct rp_fa
 }
 
 static void print_error(FILE *out, const struct rp_policies *p, const struct rp_failed_task *task,
-                        const struct rp_category *category, const struct rp_plan *plan)
+                        const struct rp_category *category, const struct rp_policy_plan *plan)
 {
     (void)fprintf(out, "category  %s (%s), %s\n", category->name, classified_by(p, task),
                   category->persistent ? "persistent: not retried unless a policy says so"
@@ -174,7 +174,7 @@ static void print_rules(FILE *out, const struct rp_schedule *s)
     (void)fprintf(out, "\n");
 }
 
-static void print_delays(FILE *out, const struct rp_plan *plan)
+static void print_delays(FILE *out, const struct rp_policy_plan *plan)
 {
     static const char *const names[] = {"none",    "by category", "fixed",
                                         "uniform", "exponential", "exponential random"};
@@ -279,7 +279,8 @@ static void print_end(FILE *out, const struct rp_policy *policy,
                       course->rows[course->n_rows - 1].perhaps ? " at most" : "");
 }
 
-static void print_others(FILE *out, const struct rp_policy *policy, const struct rp_plan *plan)
+static void print_others(FILE *out, const struct rp_policy *policy,
+                         const struct rp_policy_plan *plan)
 {
     const char *sep = "also      overrides for ";
     for (size_t i = 0; i < policy->overrides.n; i++)
@@ -296,7 +297,7 @@ void explain_print(FILE *out, const struct rp_config *config, const struct rp_fa
 {
     const struct rp_policy *policy = rp_policies_match(config->policies, task->task_type);
     const struct rp_category *category = rp_classify(config->policies, task);
-    struct rp_plan plan;
+    struct rp_policy_plan plan;
     struct explain_course course;
     rp_policy_plan(policy, category, task, &plan);
     explain_course(&plan, &course);

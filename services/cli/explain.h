@@ -29,7 +29,7 @@ struct explain_course {
     const char *end; /* the reason of the dead letter; NULL: no end in sight */
 };
 
-void explain_course(const struct rp_plan *plan, struct explain_course *out);
+void explain_course(const struct rp_policy_plan *plan, struct explain_course *out);
 
 /* How many times a tier is passed through until a delay is over: 0 when there is none. */
 int64_t explain_laps(const struct rp_config *config, int64_t delay_ms);

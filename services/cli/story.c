@@ -72,8 +72,7 @@ static void print_line(const char *label, const char *value)
     (void)putchar('\n');
 }
 
-__attribute__((format(printf, 2, 3))) static void print_words(const char *label, const char *fmt,
-                                                              ...)
+RP_PRINTF(2, 3) static void print_words(const char *label, const char *fmt, ...)
 {
     char words[1024];
     va_list args;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lanes.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,11 +167,19 @@ static bool has_enough(const struct lanes *l, struct lane *lane, bool behind, bo
     return ((behind && (scarce || has_batch)) || (scarce && had_share)) && is_overdue(lane, now_ms);
 }
 
+static size_t held_by_all(const struct lanes *l)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < l->n; i++)
+        held += frontier_held(lane_frontier(l->items[i]));
+    return held;
+}
+
 /* How many bytes a lane may read before they have to be. */
 static size_t most_ahead(const struct lanes *l)
 {
     size_t share = (size_t)l->config->memory_bytes / AHEAD_PART / l->n;
-    if (lanes_held(l) >= (size_t)l->config->max_held / AHEAD_PART)
+    if (held_by_all(l) >= (size_t)l->config->max_held / AHEAD_PART)
         return 0;
     return share < AHEAD_LEAST ? AHEAD_LEAST : share;
 }
@@ -193,7 +200,7 @@ static int read_lane(struct lanes *l, struct lane *lane, bool behind, int64_t no
 
 bool lanes_full(const struct lanes *l)
 {
-    return lanes_held(l) >= (size_t)l->config->max_held || hold_is_over(l->hold);
+    return held_by_all(l) >= (size_t)l->config->max_held || hold_is_over(l->hold);
 }
 
 /* With no more room, only recoveries go on: until they end they give nothing out. */
@@ -292,12 +299,4 @@ rd_kafka_topic_partition_list_t *lanes_trimmable(struct lanes *l, bool again)
                 ->offset = offset;
     }
     return list;
-}
-
-size_t lanes_held(const struct lanes *l)
-{
-    size_t held = 0;
-    for (size_t i = 0; i < l->n; i++)
-        held += frontier_held(lane_frontier(l->items[i]));
-    return held;
 }

@@ -58,8 +58,7 @@ void lanes_untake(struct lanes *l);
 /* What can be deleted of each log (lane_trim_to). The caller's to destroy. */
 rd_kafka_topic_partition_list_t *lanes_trimmable(struct lanes *l, bool again);
 
-size_t lanes_held(const struct lanes *l);
-/* As many as `max_held`. */
+/* As many are held as `max_held`, or hold_is_over. */
 bool lanes_full(const struct lanes *l);
 
 #endif

@@ -66,7 +66,7 @@ static struct rp_passage complete(const struct settle_record *r, const struct rp
     if (p.task_id.data == NULL)
         p.task_id = task->task_id;
     if (p.attempt == 0)
-        p.attempt = task->attempt == INT32_MAX ? INT32_MAX : task->attempt + 1;
+        p.attempt = rp_next_attempt(task->attempt);
     if (p.first_failed_at_ms == RP_NO_TIME)
         p.first_failed_at_ms =
             task->first_failed_at_ms != RP_NO_TIME ? task->first_failed_at_ms : task->failed_at_ms;
@@ -86,14 +86,13 @@ static bool is_allowed(struct settle_context *c, const struct rp_failed_task *ta
 }
 
 static int refuse(struct settle_context *c, const struct settle_record *r,
-                  const struct rp_failed_task *task, enum rp_reason reason, const char *format,
+                  const struct rp_failed_task *task, enum rp_reason reason, const char *why,
                   struct rp_bytes target, struct settlement *out, struct rp_error *err)
 {
-    char name[250], text[320];
-    (void)snprintf(name, sizeof name, "%.*s",
+    char text[320];
+    (void)snprintf(text, sizeof text, "%s %.*s", why,
                    (int)(target.len > RP_MAX_TOPIC_NAME ? RP_MAX_TOPIC_NAME : target.len),
                    target.len == 0 ? "" : (const char *)target.data);
-    (void)snprintf(text, sizeof text, "%s %s", format, name);
     return bury(c, r, task, reason, rp_arena_text(&c->arena, text), out, err);
 }
 
@@ -140,7 +139,6 @@ int settle_record(struct settle_context *c, const struct settle_record *r, struc
             return lap(c, r, r->now_ms + c->config->tiers[0].length_ms, out, err);
         return bury(c, r, NULL, RP_UNDECODABLE, rp_arena_text(&c->arena, err->text), out, err);
     }
-    out->task_type = task.task_type;
     if (rp_failed_task_check(&task, err) != 0)
         return bury(c, r, &task, RP_INVALID, rp_arena_text(&c->arena, err->text), out, err);
     if (refused)

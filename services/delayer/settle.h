@@ -37,7 +37,7 @@ struct settlement {
     enum settle_kind kind;
     enum rp_reason reason; /* of SETTLE_DEAD */
     const char *why;       /* for the log */
-    struct rp_bytes task_id, task_type;
+    struct rp_bytes task_id;
     struct rp_outgoing out;
 };
 

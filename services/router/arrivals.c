@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arrivals.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "array.h"
 #include "inquiry.h"
@@ -30,7 +28,7 @@ struct arrivals {
     struct positions *positions;
     struct rp_inquiry *inquiry;
     const char *topic;
-    uint64_t epoch; /* of the answers that still hold */
+    uint64_t generation; /* of the answers that still hold */
     struct arriving *items;
     size_t n, cap;
     struct log_cut cut; /* found last */
@@ -75,24 +73,18 @@ static void drop(struct arrivals *a, size_t place)
     a->items[place] = a->items[--a->n];
 }
 
-static int add(struct arrivals *a, const struct arriving *item, struct rp_error *err)
+int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_error *err)
 {
-    size_t place = place_of(a, item->partition);
-    a->epoch++;
+    size_t place = place_of(a, partition);
+    a->generation++;
     struct arriving *grown = rp_array_grow(a->items, place, &a->cap, sizeof *grown);
     if (grown == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for a partition");
     a->items = grown;
     a->n += place == a->n;
-    a->items[place] = *item;
+    a->items[place] =
+        (struct arriving){.partition = partition, .recall = recall, .until = -1, .first = -1};
     return 0;
-}
-
-int arrivals_add(struct arrivals *a, int32_t partition, bool recall, struct rp_error *err)
-{
-    const struct arriving item = {
-        .partition = partition, .recall = recall, .until = -1, .first = -1};
-    return add(a, &item, err);
 }
 
 void arrivals_end_met(struct arrivals *a, const rd_kafka_message_t *m)
@@ -111,7 +103,7 @@ void arrivals_end_met(struct arrivals *a, const rd_kafka_message_t *m)
 void arrivals_remove(struct arrivals *a, int32_t partition)
 {
     size_t place = place_of(a, partition);
-    a->epoch++;
+    a->generation++;
     if (place == a->n)
         return;
     drop(a, place);
@@ -193,9 +185,9 @@ static const struct log_cut *check_end(struct arrivals *a)
 const struct log_cut *arrivals_serve(struct arrivals *a)
 {
     const struct log_cut *cut = check_end(a);
-    uint64_t epoch;
-    rd_kafka_topic_partition_list_t *parts = rp_inquiry_answer(a->inquiry, &epoch);
-    if (parts != NULL && epoch == a->epoch)
+    uint64_t generation;
+    rd_kafka_topic_partition_list_t *parts = rp_inquiry_answer(a->inquiry, &generation);
+    if (parts != NULL && generation == a->generation)
         begin_all(a, parts);
     if (parts != NULL)
         rd_kafka_topic_partition_list_destroy(parts);
@@ -205,7 +197,7 @@ const struct log_cut *arrivals_serve(struct arrivals *a)
     for (size_t i = 0; i < a->n; i++)
         if (a->items[i].until < 0)
             rd_kafka_topic_partition_list_add(parts, a->topic, a->items[i].partition);
-    rp_inquiry_ask(a->inquiry, parts, a->epoch);
+    rp_inquiry_ask(a->inquiry, parts, a->generation);
     rd_kafka_topic_partition_list_destroy(parts);
     return cut;
 }
@@ -246,7 +238,7 @@ static void shorten(struct arrivals *a, struct arriving *p, int64_t next)
 
 enum arrival arrivals_take(struct arrivals *a, const rd_kafka_message_t *m)
 {
-    size_t place = a->n == 0 ? 0 : place_of(a, m->partition);
+    size_t place = place_of(a, m->partition);
     if (place == a->n)
         return ARRIVAL_NONE;
     struct arriving *p = &a->items[place];

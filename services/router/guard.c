@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
+#include "reinvoke.h"
+
 /* Events remembered of one task, to know a repeat that comes late. */
 #define PAST 3u
 /* How far a chain is walked: events that share one by chance are few, but ids may be chosen. */
@@ -187,7 +189,7 @@ static struct guard_life go_on(const struct seen *last, const struct guard_event
 {
     if (last == NULL)
         return (struct guard_life){e->attempt, e->first_failed_at_ms, e->was_fallback};
-    int32_t next = last->counted == INT32_MAX ? INT32_MAX : last->counted + 1;
+    int32_t next = rp_next_attempt(last->counted);
     return (struct guard_life){.attempt = e->attempt > last->counted ? e->attempt : next,
                                .first_failed_at_ms = first_failure(last, e),
                                .was_fallback =

@@ -2,7 +2,6 @@
 #include "route.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "bury.h"
 #include "reinvoke.h"
@@ -181,16 +180,11 @@ static int find_target(struct route_context *c, const struct event *event, struc
     return look_at(c, *target, usable, reason, detail, err);
 }
 
-static int32_t next_attempt(int32_t attempt)
-{
-    return attempt == INT32_MAX ? INT32_MAX : attempt + 1;
-}
-
 static struct rp_passage passage_of(const struct event *event, int64_t due_ms)
 {
     return (struct rp_passage){
         .task_id = event->task.task_id,
-        .attempt = next_attempt(event->failure.attempt),
+        .attempt = rp_next_attempt(event->failure.attempt),
         .due_ms = due_ms,
         .first_failed_at_ms = event->failure.first_failed_at_ms,
         .policy = rp_str(rp_policy_name(event->policy)),

@@ -191,7 +191,7 @@ static void causes_are_looked_at_to_a_depth(void **state)
     struct rp_failed_task task = {.causes = causes, .n_causes = RP_MAX_CAUSES + 1};
     const struct rp_category *unknown = rp_classify(config->policies, &task);
     const struct rp_policy *listed = rp_policies_match(config->policies, rp_str("listed"));
-    struct rp_plan plan;
+    struct rp_policy_plan plan;
     causes[RP_MAX_CAUSES].class_name = rp_str("TimeoutError");
     rp_policy_plan(listed, unknown, &task, &plan);
     assert_false(plan.stops);

@@ -16,7 +16,7 @@ static struct explain_course course_of(const char *type)
 {
     const struct rp_failed_task task = {.task_type = rp_str(type)};
     const struct rp_policy *policy = rp_policies_match(config->policies, task.task_type);
-    struct rp_plan plan;
+    struct rp_policy_plan plan;
     struct explain_course course;
     rp_policy_plan(policy, rp_classify(config->policies, &task), &task, &plan);
     explain_course(&plan, &course);

@@ -125,7 +125,6 @@ static void formatting_takes_the_largest_unit_that_divides(void **state)
     assert_string_equal(rp_format_size(1000, out), "1000");
     assert_string_equal(rp_format_ratio(1750, out), "1.75");
     assert_string_equal(rp_format_percent(10, out), "10%");
-    assert_string_equal(rp_format_time_of_day(185, out), "03:05");
     assert_string_equal(rp_format_int(-7, out), "-7");
     assert_string_equal(rp_format_int(0, out), "0");
     assert_string_equal(rp_format_int(1763700000000, out), "1763700000000");

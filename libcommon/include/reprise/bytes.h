@@ -37,6 +37,7 @@ struct rp_buf {
 
 /* Makes room for `n` more bytes. Fails with RP_E_NOMEM. */
 RP_NODISCARD int rp_buf_reserve(struct rp_buf *b, size_t n, struct rp_error *err);
+/* Fails with RP_E_NOMEM; the buffer is then as before. */
 RP_NODISCARD int rp_buf_append(struct rp_buf *b, const void *data, size_t n, struct rp_error *err);
 /* Frees the bytes and leaves the buffer empty and ready. */
 void rp_buf_clear(struct rp_buf *b);

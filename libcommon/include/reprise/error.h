@@ -48,7 +48,8 @@ int rp_fail(struct rp_error *err, enum rp_error_code code, enum rp_error_class c
 /* Copies `why` to `err`, which may be NULL, and returns -1. */
 int rp_fail_as(struct rp_error *err, const struct rp_error *why);
 
-/* Puts "context: " in front of the text. Keeps code and class; returns -1. */
+/* Puts "context: " in front of the text of `err`, which may be NULL. Keeps code and class; returns
+ * -1. */
 int rp_fail_in(struct rp_error *err, const char *fmt, ...) RP_PRINTF(2, 3);
 
 #endif
