@@ -32,7 +32,7 @@ def arguments():
         prog="tests/bench/run",
         allow_abbrev=False,  # `run` looks for --json and --plot
         description="Measures reprise beside raw loops of our own, on a broker and a database that it "
-        "starts itself. About 95 minutes on 2 cores; --quick takes a few minutes.",
+        "starts itself. About 120 minutes on 2 cores; --quick takes a few minutes.",
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--peer", choices=["spring"], help="and Spring Kafka with @RetryableTopic; alone: "
@@ -40,8 +40,8 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="one small round of each")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
     parser.add_argument("--rounds", type=int, help="of all but memory and retention (default 4; the archiver, which "
-                        "has three sides, 6; lateness 3; burst and the peer 2); where it is odd, one side goes "
-                        "first more often")  # fmt: skip
+                        "has three sides, 6; the delayer 8; lateness and routed 3; burst and the peer 2); where two "
+                        "sides have an odd number, one goes first more often")  # fmt: skip
     parser.add_argument("--count", type=int, help="records of a throughput round (default 500000)")
     parser.add_argument("--gc", metavar="OPTIONS", help="of the broker's JVM, for its garbage collector (default: the "
                         "parallel one with one thread); as Kafka's own scripts have it: "
@@ -60,6 +60,7 @@ def sized(options):
     options.lateness_rounds = options.rounds or (1 if small else 3)
     options.burst_rounds = options.peer_rounds = options.rounds or (1 if small else 2)
     options.archiver_rounds = options.rounds or (1 if small else 6)  # all orders of three sides
+    options.delayer_rounds = options.rounds or (1 if small else 8)
     options.rounds = options.rounds or (1 if small else 4)
     options.unsettled = 0 if small else 3  # rounds of a part that are counted nowhere, first
     options.count = options.count or (50_000 if small else 500_000)

@@ -66,8 +66,11 @@ class Figures:
 
 
 def in_turn(number, *measurements):
-    """Calls all, in each round in another order, until all orders were had; returns the results in order."""
-    orders = list(itertools.permutations(range(len(measurements))))
+    """Calls all, in each round in another order, until all orders were had; returns the results in order. After as
+    many rounds as there are sides each had each place once."""
+    sides = range(len(measurements))
+    circles = [order for order in itertools.permutations(sides) if order[0] == 0]
+    orders = [order[i:] + order[:i] for order in circles for i in sides]
     results = {which: measurements[which]() for which in orders[number % len(orders)]}
     return [results[i] for i in range(len(measurements))]
 

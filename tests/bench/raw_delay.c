@@ -2,10 +2,11 @@
 /* What the delayer's lateness is measured against: holds its records in memory, and begins a
  * transaction when the first of them is due. It could not survive a restart: its offsets say
  * nothing of what it holds. bootstrap= source= target= group= count= [value=BYTES] [batch=]
- * [transactional=0] It ends when `count` records are out. */
+ * [transactional=0] [offsets=last] It ends when `count` records are out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "clock.h"
@@ -28,6 +29,8 @@ struct delay {
     rd_kafka_topic_t *target;
     const char *source;
     bool transactional;
+    bool offsets_last; /* behind a full batch's records, in the next transaction */
+    bool behind;       /* the last batch was full */
     size_t value, batch;
     int64_t committed_mono_ms; /* without transactions */
     struct item *heap;
@@ -78,10 +81,21 @@ static void hold(struct delay *d, const rd_kafka_message_t *m)
     d->next[m->partition] = m->offset + 1;
 }
 
-static void read_some(struct delay *d, int timeout_ms)
+/* How long until something is due, or a look at the clock is. */
+static int64_t wait_us(const struct delay *d)
+{
+    int64_t left_us = d->n == 0 ? INT64_MAX : d->heap[0].due_us - rp_wall_us();
+    return left_us > 1000 * LOOK_MS ? 1000 * LOOK_MS : left_us > 0 ? left_us : 0;
+}
+
+/* librdkafka waits for whole milliseconds. */
+static void read_some(struct delay *d)
 {
     rd_kafka_message_t *messages[READ_MOST];
-    size_t n = bench_take(d->queue, timeout_ms, messages, READ_MOST);
+    int64_t left_us = wait_us(d);
+    size_t n = bench_take(d->queue, (int)(left_us / 1000), messages, READ_MOST);
+    if (n == 0 && left_us > 0 && left_us < 1000)
+        (void)usleep((useconds_t)left_us);
     for (size_t i = 0; i < n; i++) {
         hold(d, messages[i]);
         rd_kafka_message_destroy(messages[i]);
@@ -119,15 +133,10 @@ static rd_kafka_topic_partition_list_t *offsets_of(struct delay *d)
     return offsets;
 }
 
-/* Where the last transaction is still being ended, librdkafka tries again sooner for offsets than
- * for records: so they go first. */
-static void begin(struct delay *d)
+static void send_offsets(struct delay *d)
 {
-    if (!d->transactional)
-        return;
     rd_kafka_topic_partition_list_t *offsets = offsets_of(d);
     rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(d->consumer);
-    bench_check(rd_kafka_begin_transaction(d->producer), "begin");
     bench_check(rd_kafka_send_offsets_to_transaction(d->producer, offsets, group, 20000),
                 "send offsets");
     rd_kafka_consumer_group_metadata_destroy(group);
@@ -149,27 +158,30 @@ static void commit(struct delay *d)
     rd_kafka_topic_partition_list_destroy(offsets);
 }
 
-/* Sends a batch of what is due; returns how many. */
+/* Sends a batch of what is due; returns how many. Where the last transaction is still being ended,
+ * librdkafka tries again sooner for offsets than for records: so they go first, unless the records
+ * of a full batch are to be on their way meanwhile. */
 static size_t settle(struct delay *d)
 {
     size_t n = 0;
+    bool last = d->behind && d->offsets_last;
     if (d->n == 0 || d->heap[0].due_us > rp_wall_us())
         return 0;
-    begin(d);
+    if (d->transactional)
+        bench_check(rd_kafka_begin_transaction(d->producer), "begin");
+    if (d->transactional && !last)
+        send_offsets(d);
     int64_t now_us = rp_wall_us(); /* to begin takes a while, in which more come due */
     for (; d->n > 0 && n < d->batch && d->heap[0].due_us <= now_us; n++) {
         struct item item = pop(d);
         send_one(d, &item);
         free(item.bytes);
     }
+    if (d->transactional && last)
+        send_offsets(d);
     commit(d);
+    d->behind = n == d->batch;
     return n;
-}
-
-static int wait_ms(const struct delay *d)
-{
-    int64_t left_us = d->n == 0 ? INT64_MAX : d->heap[0].due_us - rp_wall_us();
-    return left_us > 1000 * LOOK_MS ? LOOK_MS : left_us > 0 ? (int)(left_us / 1000) : 0;
 }
 
 int main(int argc, char **argv)
@@ -177,6 +189,7 @@ int main(int argc, char **argv)
     struct delay d = {
         .source = bench_arg(argv, "source", NULL),
         .transactional = bench_number(argv, "transactional", "1") != 0,
+        .offsets_last = strcmp(bench_arg(argv, "offsets", "first"), "last") == 0,
         .value = (size_t)bench_number(argv, "value", "100000000"),
         .batch = (size_t)bench_number(argv, "batch", "1000"),
     };
@@ -189,7 +202,7 @@ int main(int argc, char **argv)
     d.queue = rd_kafka_queue_get_consumer(d.consumer);
     int64_t last_mono_ms = rp_mono_ms();
     while (out < count) {
-        read_some(&d, wait_ms(&d));
+        read_some(&d);
         size_t n = settle(&d);
         if (n > 0 || d.n > 0)
             last_mono_ms = rp_mono_ms();

@@ -63,13 +63,13 @@ def startup(stage, figures, options):
             figures.add("start, from exec to the first task sent", "s", sent - began)
             for service in pipeline.start("delayer", "archiver") + pipeline.services[:1]:
                 figures.add(f"memory, {service.name}: idle", "MiB", resident_mib(service.process.pid))
-    for service in ("router", "delayer", "archiver"):
-        program = BUILD / f"bin/reprise-{service}"
+    for name in ("reprise-router", "reprise-delayer", "reprise-archiver", "reprise"):
+        program = BUILD / "bin" / name
         with tempfile.NamedTemporaryFile() as stripped:
             subprocess.run(["strip", "-o", stripped.name, program], check=True)
             for what, path in (("stripped", stripped.name), ("with debug information", program)):
                 size = subprocess.run(["stat", "-Lc", "%s", path], capture_output=True, check=True).stdout
-                figures.add(f"size of reprise-{service}, {what}", "MiB", int(size) / 2**20)
+                figures.add(f"size of {name}, {what}", "MiB", int(size) / 2**20)
 
 
 def first_append(stage, topic):

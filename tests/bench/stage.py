@@ -105,6 +105,7 @@ class Stage:
 
     def __init__(self, kafka, postgres):
         self.kafka, self.postgres, self.made = kafka, postgres, 0
+        self.lateness_is_warm = False
         self.lingers = {}  # what the bare loop does best with, in ms, by label
 
     def topic(self, name, partitions):

@@ -14,10 +14,8 @@ from figures import in_turn
 from stage import Fill, answer, ended, more_brokers, now_ms, processor_us, run, start, wait_for_metric
 
 CORES = len(os.sched_getaffinity(0))
-# What the bare loop's producer lingers, in ms. Where there are several brokers or many partitions, a request
-# has few records, and who is the quicker is not known beforehand: both are tried before a label's first round.
+# What the bare loop's producer lingers, in ms: both are tried before a label's first round.
 LINGERS = (0, 1)
-MANY_PARTITIONS = 16
 POLICIES = {"default": {"max_attempts": 9, "backoff": {"fixed": "1h"}, "jitter": "0%"}}
 
 
@@ -67,16 +65,16 @@ def raw_rate(stage, backlog, workers, headers, partitions, linger, value=100_000
     return rates(stage, backlog["count"], target, sum(d["cpu_us"] for d in done) - before, broker)
 
 
-def one_round(stage, figures, number, label, partitions, what, goal, ours, raw):
+def one_round(stage, figures, number, label, what, goal, ours, raw):
     """Of both sides; counted nowhere, without figures. `raw` is given how many ms to linger."""
     if figures is None:
         return in_turn(number, ours, lambda: raw(0))
-    if label not in stage.lingers and (stage.brokers() > 1 or partitions >= MANY_PARTITIONS):
+    if label not in stage.lingers:
         tried = {linger: raw(linger)[0] for linger in LINGERS}
         stage.lingers[label] = max(tried, key=tried.get)
         stage.drop_topics("raw-")
-    linger = stage.lingers.get(label, 0)
-    note = f"the bare loop lingers {linger} ms" if label in stage.lingers else None
+    linger = stage.lingers[label]
+    note = f"the bare loop lingers {linger} ms"
     ours, raw = in_turn(number, ours, lambda: raw(linger))
     figures.add(f"{label}: throughput", f"{what}s/s", ours[0], raw[0], goal, "higher", note)
     figures.add(f"{label}: processor", f"us/{what}", ours[1], raw[1], goal and round(1 / goal, 2))
@@ -99,7 +97,7 @@ def router_round(stage, figures, count, number, label, size=200, workers=1, part
         backlog = {"topic": f"{pipeline.prefix}failed-tasks", "kind": "event", "count": count,
                    "size": size, "target": pipeline.create_target("t")}  # fmt: skip
         one_round(
-            stage, figures, number, label, partitions, "event", goal,
+            stage, figures, number, label, "event", goal,
             lambda: our_rate(stage, pipeline, "router", "reprise_router_events_total", backlog,
                              workers, f"{pipeline.prefix}retry-60s"),
             lambda linger: raw_rate(stage, backlog, workers, "tier", partitions, linger),
@@ -117,7 +115,7 @@ def delayer(stage, figures, options):
     settle(stage, options, delayer_round)
     for size in options.sizes:
         label = f"delayer, {size} B, a backlog that is due"
-        for number in range(options.rounds):
+        for number in range(options.delayer_rounds):
             delayer_round(stage, figures, options.count, number, label, size)
 
 
@@ -129,7 +127,7 @@ def delayer_round(stage, figures, count, number, label, size=200, workers=1, par
                    "target": target, "due": now_ms() - 60_000}  # fmt: skip
         payload = stage.payload(backlog)
         one_round(
-            stage, figures, number, label, partitions, "task", goal,
+            stage, figures, number, label, "task", goal,
             lambda: our_rate(stage, pipeline, "delayer", "reprise_delayer_settled_total", backlog,
                              workers, target),
             lambda linger: raw_rate(stage, backlog, workers, "target", partitions, linger, payload),

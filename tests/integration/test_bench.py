@@ -63,7 +63,7 @@ def test_a_raw_loop_that_did_nothing_is_not_judged(module):
 
 
 def test_every_side_of_a_figure_has_every_place_as_often(module):
-    for sides, rounds in ((2, 2), (3, 6)):
+    for sides, rounds in ((2, 2), (3, 3), (3, 6)):
         orders = []
         for number in range(rounds):
             orders.append([])
