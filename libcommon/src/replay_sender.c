@@ -245,7 +245,8 @@ static int fill(struct rp_replay_sender *s, int64_t from, int64_t *end, struct r
 {
     int64_t end_mono_ms = rp_mono_ms() + BATCH_MS;
     for (int64_t n = from; n < *end; n++) {
-        /* Whoever reads the target committed does not wait for PostgreSQL. */
+        /* Whoever reads the target committed does not wait for rows; where one is refused he waits
+         * until that is on record. */
         if (n > from && !rp_replay_rows_come_by(s->rows, n, end_mono_ms)) {
             *end = n;
             return 0;
