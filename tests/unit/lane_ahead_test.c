@@ -136,6 +136,17 @@ static int64_t read_behind(struct lanes *l, int64_t offset, int polls)
     return read_lanes(l, true, offset, polls);
 }
 
+/* One that is overdue comes behind eleven that were read, and `more`; then two, which are left. */
+static void check_left_alone(struct lanes *l, int more)
+{
+    produce_due(1);
+    mock_produce(&fx.mock, TOPIC, more);
+    assert_true(read_behind(l, 12, MOST_POLLS) >= 12);
+    int64_t high = frontier_high(lane_frontier(l->items[0]));
+    mock_produce(&fx.mock, TOPIC, 2);
+    assert_int_equal(read_behind(l, 14 + more, 30), high);
+}
+
 /* The rest of its backlog waits in the log. Who has nothing overdue is read: what comes may be due
  * before what is held. */
 static void who_holds_a_batch_that_is_overdue_is_left_alone(void **state)
@@ -152,12 +163,7 @@ static void who_holds_a_batch_that_is_overdue_is_left_alone(void **state)
     mock_produce(&fx.mock, TOPIC, 1);
     assert_int_equal(read_behind(&l, 11, MOST_POLLS), 11);
 
-    produce_due(1);
-    mock_produce(&fx.mock, TOPIC, 2);
-    assert_true(read_behind(&l, 12, MOST_POLLS) >= 12);
-    int64_t high = frontier_high(lane_frontier(lane));
-    mock_produce(&fx.mock, TOPIC, 2);
-    assert_int_equal(read_behind(&l, 16, 30), high);
+    check_left_alone(&l, 2);
     fx.config.delayer.batch = 500;
     assert_int_equal(read_behind(&l, 16, MOST_POLLS), 16);
     rp_arena_clear(&l.headers);
@@ -178,12 +184,7 @@ static void who_has_something_overdue_is_left_alone_where_memory_is_scarce(void 
     take_over(lane, 10);
     produce_due(rp_wall_ms() + 9000);
     assert_int_equal(read_behind(&l, 11, MOST_POLLS), 11);
-    produce_due(1);
-    mock_produce(&fx.mock, TOPIC, 1);
-    assert_true(read_behind(&l, 12, MOST_POLLS) >= 12);
-    int64_t high = frontier_high(lane_frontier(lane));
-    mock_produce(&fx.mock, TOPIC, 2);
-    assert_int_equal(read_behind(&l, 15, 30), high);
+    check_left_alone(&l, 1);
     assert_int_equal(read_lanes(&l, false, 15, MOST_POLLS), 15);
     mock_produce(&fx.mock, TOPIC, 2);
     fx.config.memory_bytes = 32 << 20;
