@@ -35,6 +35,12 @@ bool rp_db_gave_up(const struct rp_db *db);
 
 /* False once the connection is lost: only rp_db_close is left to do. */
 bool rp_db_alive(const struct rp_db *db);
+
+/* For rp_db_script: has the server end what it does for us soon after we are gone, where it can. */
+#define RP_DB_NOTICE_WE_ARE_GONE                                                                   \
+    "SELECT set_config(name, '10s', false) FROM pg_settings"                                       \
+    " WHERE name = 'client_connection_check_interval'"
+
 /* The SQLSTATE of the last call; "" where it did not fail or where the server did not say. */
 const char *rp_db_sqlstate(const struct rp_db *db);
 /* The last call met a deadlock, a lock that did not come in time, or a state that is not as it was

@@ -25,9 +25,7 @@
 #define STATISTICS_TIMEOUT_MS 20000
 #define RETENTION_TIMEOUT_MS  3600000
 #define RETENTION_SETTINGS                                                                         \
-    "SET statement_timeout = '59min'; SET lock_timeout = '10s';"                                   \
-    "SELECT set_config(name, '10s', false) FROM pg_settings"                                       \
-    " WHERE name = 'client_connection_check_interval'"
+    "SET statement_timeout = '59min'; SET lock_timeout = '10s';" RP_DB_NOTICE_WE_ARE_GONE
 
 /* One of the things that are kept, on a thread with a connection of its own. */
 struct chore {

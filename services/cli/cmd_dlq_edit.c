@@ -199,7 +199,7 @@ static int replay(struct edit *e)
     char job[RP_REPLAY_ID_SIZE];
     int64_t total = 0;
     struct rp_error err;
-    if (plan(e, job, &total, &err) != 0 && replay_find_planned(e->config, &e->db, job, &total) != 0)
+    if (plan(e, job, &total, &err) != 0 && replay_find_planned(e->config, e->db, job, &total) != 0)
         return failed(&err);
     if (total == 0) {
         cli_error("somebody else has taken it meanwhile");

@@ -43,7 +43,7 @@ static int act(struct replay *r)
     int64_t total = 0;
     struct rp_error err;
     if (rp_replay_plan(r->db, &r->request, job, &total, &err) != 0 &&
-        replay_find_planned(r->config, &r->db, job, &total) != 0)
+        replay_find_planned(r->config, r->db, job, &total) != 0)
         return failed(&err);
     if (total == 0) {
         cli_error("nothing to replay any more: somebody else has it");

@@ -9,9 +9,7 @@
 #define TIMEOUT_MS 60000
 /* The server's is the shorter one, so that it does not work on for nobody. */
 #define NO_HURRY_MS INT64_C(3600000)
-#define NO_HURRY                                                                                   \
-    "SET statement_timeout = '59min'; SELECT set_config(name, '10s', false) FROM pg_settings"      \
-    " WHERE name = 'client_connection_check_interval'"
+#define NO_HURRY    "SET statement_timeout = '59min'; " RP_DB_NOTICE_WE_ARE_GONE
 
 int database_no_hurry(struct rp_db *db, struct rp_error *err)
 {

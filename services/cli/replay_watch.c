@@ -260,21 +260,22 @@ static int run(const struct rp_config *config, const char *job, bool settle, str
     return rp_replay_run(&options, job, result, err);
 }
 
-int replay_find_planned(const struct rp_config *config, struct rp_db **db, const char *job,
+int replay_find_planned(const struct rp_config *config, const struct rp_db *lost, const char *job,
                         int64_t *total)
 {
     struct rp_error ignored;
+    struct rp_db *db = NULL;
     *total = 0;
-    if (rp_db_alive(*db))
+    if (rp_db_alive(lost))
         return -1;
-    rp_db_close(*db);
-    *db = NULL;
-    bool answered = rp_db_open(config->postgres.dsn, "reprise", FIND_TIMEOUT_MS, db, &ignored) == 0;
+    bool answered =
+        rp_db_open(config->postgres.dsn, "reprise", FIND_TIMEOUT_MS, &db, &ignored) == 0;
     for (int i = 0; i < FIND_LOOKS && answered && *total == 0; i++) {
         if (i > 0)
             (void)usleep(FIND_EVERY_MS * 1000);
-        answered = rp_replay_is_planned(*db, job, total, &ignored) == 0;
+        answered = rp_replay_is_planned(db, job, total, &ignored) == 0;
     }
+    rp_db_close(db);
     if (*total > 0)
         return 0;
     cli_error(

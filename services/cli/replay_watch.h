@@ -6,10 +6,10 @@
 #include "config.h"
 #include "db.h"
 
-/* The connection `*db` went while the job was being put on record: asks on a new one, for some
+/* The connection `lost` went while the job was being put on record: asks on a new one, for some
  * seconds, since the server may have been about to. Not 0: it was not found; where the connection
  * had gone indeed, what to do should it come up is printed. */
-int replay_find_planned(const struct rp_config *config, struct rp_db **db, const char *job,
+int replay_find_planned(const struct rp_config *config, const struct rp_db *lost, const char *job,
                         int64_t *total);
 
 /* Runs a job here and shows how it goes: a bar on a terminal, a line now and then elsewhere. Ctrl-C
