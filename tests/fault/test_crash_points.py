@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each service dies at each of its crash points in turn, and is started again; then all is counted."""
 
+import collections
+import pathlib
 import signal
 import time
 
@@ -82,12 +84,23 @@ class Victim:
             waited = time.monotonic() - self.since
             self.push(waited)
             if waited > self.PATIENCE_S:
+                self.missed.append((self.now, self.state()))
                 self.service.kill()
-                self.missed.append(self.now)
                 self.arm()
             return
-        (self.died if code == -signal.SIGKILL else self.missed).append(self.now)
+        if code == -signal.SIGKILL:
+            self.died.append(self.now)
+        else:
+            self.missed.append((self.now, f"exit {code}"))
         self.arm()
+
+    def state(self):
+        """What may tell why it does not come there."""
+        tasks = pathlib.Path(f"/proc/{self.service.process.pid}/task").glob("*/comm")
+        threads = collections.Counter(task.read_text().strip() for task in tasks)
+        lines = self.service.log.read_text(errors="replace").split(" started ")[-1].splitlines()
+        rare = [line for line in lines if " debug " not in line]
+        return [f"{self.pushes} pushes", self.service.get("/readyz"), self.service.samples(), threads, rare[-60:]]
 
 
 @pytest.mark.timeout(400)
