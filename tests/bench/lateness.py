@@ -122,6 +122,19 @@ def add_lateness(figures, guarantee, rate, ours, raw):
             figures.add(f"{label}: {name} alone", "ms", ours["late_ms"][at], None, 10)
         figures.add(f"{label}: {name}", "ms", ours["late_ms"][at], beside, goal)
     figures.add_curve(f"{label}: p50", ours["quantiles"], ours["late_ms"], raw["late_ms"])
+    add_lateness_at_speed(figures, label, ours, raw)
+
+
+def add_lateness_at_speed(figures, label, ours, raw):
+    """Of the tasks that were due while the processor kept its speed: a host may slow its clock, which is no
+    loop's doing, and the latest hundredth is then of those moments (pulse.h)."""
+    for side, who in ((ours, ""), (raw, " of the raw loop")):
+        slow = 100 * (1 - side["at_speed"] / side["measured"])
+        figures.add(f"{label}: tasks{who} that were due while the processor was slowed", "%", slow)
+    for name in ("p50", "p99"):
+        at = ours["quantiles"].index(QUANTILES[name])
+        late = [side["late_at_speed_ms"][at] for side in (ours, raw)]
+        figures.add(f"{label}, of those due while the processor kept its speed: {name}", "ms", *late)
 
 
 # A burst

@@ -3,7 +3,8 @@
  * read_committed reader of the target sees it. A task's type, of LOAD_TYPES, stands for its delay,
  * so what it is late by is known here, whatever was made of it on its way; for the raw loop (raw=1)
  * its due time goes along. Measured are those that are due in the last `seconds=` of the sending:
- * by then as many come due as are reported, and as many wait as ever will.
+ * by then as many come due as are reported, and as many wait as ever will. Once more those of them
+ * that were due while the processor kept its speed (pulse.h).
  *   bootstrap= topic= target= rate= seconds= [raw=1] [min=MS] [max=MS] [size=BYTES]
  * With count= in place of a rate it sends nothing, and reads as many that somebody else has sent;
  * their headers say when each is due, and measured are those that are due from `later=` (ms) on. */
@@ -16,6 +17,7 @@
 
 #include "bench.h"
 #include "clock.h"
+#include "pulse.h"
 #include "reprise/rng.h"
 #include "reprise/task.h"
 
@@ -23,6 +25,11 @@
 /* load-0 to load-96, from the shortest delay to the longest. A prime: else the delays could fit the
  * times between two tasks, and all would come due in the same few milliseconds. */
 #define LOAD_TYPES 97
+
+struct late {
+    int64_t due_us;
+    double ms;
+};
 
 struct load {
     const char *topic, *target;
@@ -38,7 +45,7 @@ struct load {
     atomic_bool sent_all;
     bool *seen;
     atomic_llong *due_ms; /* of each task, when it is sent */
-    double *late_ms;
+    struct late *late;
     long n_late, received, doubled, early;
 };
 
@@ -107,7 +114,7 @@ static void receive(struct load *l, const rd_kafka_message_t *m)
     if (due_us < l->from_us)
         l->last_us = now_us;
     if (due_us >= l->from_us && due_us < l->until_us && l->n_late < l->total)
-        l->late_ms[l->n_late++] = (double)late_us / 1000;
+        l->late[l->n_late++] = (struct late){due_us, (double)late_us / 1000};
 }
 
 static void receive_all(struct load *l)
@@ -140,28 +147,49 @@ static void read_target(struct load *l)
     rd_kafka_topic_destroy(topic);
 }
 
-static double quantile(const struct load *l, double q)
+static const double quantiles[] = {0.01, 0.05, 0.1,   0.25,  0.5,   0.75,   0.9,    0.95,
+                                   0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 1};
+static const size_t n_quantiles = sizeof quantiles / sizeof *quantiles;
+
+static void print_quantiles(const char *name, double *late_ms, size_t n)
 {
-    size_t i = (size_t)(q * (double)l->n_late);
-    return l->n_late == 0 ? 0 : l->late_ms[i < (size_t)l->n_late ? i : (size_t)l->n_late - 1];
+    bench_sort(late_ms, n);
+    (void)printf(", \"%s\": [", name);
+    for (size_t i = 0; i < n_quantiles; i++) {
+        size_t at = (size_t)(quantiles[i] * (double)n);
+        (void)printf("%s%.3f", i == 0 ? "" : ", ", n == 0 ? 0 : late_ms[at < n ? at : n - 1]);
+    }
+    (void)printf("]");
 }
 
-static void print_result(struct load *l)
+/* `pulse`: NULL, or what tells which of them were due while the processor kept its speed. */
+static void print_lateness(const struct load *l, const struct pulse *pulse)
 {
-    static const double quantiles[] = {0.01, 0.05, 0.1,   0.25,  0.5,   0.75,   0.9,    0.95,
-                                       0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 1};
-    size_t n = sizeof quantiles / sizeof *quantiles;
-    bench_sort(l->late_ms, (size_t)l->n_late);
+    size_t n = 0;
+    double *late_ms = calloc((size_t)l->n_late + 1, sizeof *late_ms);
+    if (late_ms == NULL)
+        bench_die("load", "no memory");
+    for (long i = 0; i < l->n_late; i++)
+        if (pulse == NULL || !pulse_was_slow(pulse, l->late[i].due_us))
+            late_ms[n++] = l->late[i].ms;
+    if (pulse != NULL)
+        (void)printf(", \"at_speed\": %zu", n);
+    print_quantiles(pulse == NULL ? "late_ms" : "late_at_speed_ms", late_ms, n);
+    free(late_ms);
+}
+
+static void print_result(const struct load *l, const struct pulse *pulse)
+{
     (void)printf("{\"sent\": %ld, \"measured\": %ld, \"lost\": %ld, \"doubled\": %ld, "
                  "\"early\": %ld, \"last_ms\": %.3f, \"quantiles\": [",
                  l->total, l->n_late, l->total - l->received, l->doubled, l->early,
                  (double)l->last_us / 1000);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n_quantiles; i++)
         (void)printf("%s%g", i == 0 ? "" : ", ", quantiles[i]);
-    (void)printf("], \"late_ms\": [");
-    for (size_t i = 0; i < n; i++)
-        (void)printf("%s%.3f", i == 0 ? "" : ", ", quantile(l, quantiles[i]));
-    (void)printf("]}\n");
+    (void)printf("]");
+    print_lateness(l, NULL);
+    print_lateness(l, pulse);
+    (void)printf("}\n");
 }
 
 int main(int argc, char **argv)
@@ -191,14 +219,15 @@ int main(int argc, char **argv)
     l.payload = calloc(1, l.size + 1);
     l.seen = calloc((size_t)l.total, 1);
     l.due_ms = calloc((size_t)l.total, sizeof *l.due_ms);
-    l.late_ms = calloc((size_t)l.total, sizeof *l.late_ms);
-    if (l.payload == NULL || l.seen == NULL || l.due_ms == NULL || l.late_ms == NULL)
+    l.late = calloc((size_t)l.total, sizeof *l.late);
+    if (l.payload == NULL || l.seen == NULL || l.due_ms == NULL || l.late == NULL)
         bench_die("load", "no memory");
     rp_rng_init(&l.rng, (uint64_t)bench_number(argv, "seed", "1"));
     l.producer = bench_client(RD_KAFKA_PRODUCER, argv, rd_kafka_conf_new(), sends);
     l.consumer = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), reads);
     bench_check_code(rd_kafka_poll_set_consumer(l.consumer), "consumer");
     read_target(&l);
+    struct pulse *pulse = pulse_start();
     if (l.rate > 0) {
         l.from_us = rp_wall_us() + 1000 * l.max_ms;
         l.until_us = l.from_us + 1000000 * seconds;
@@ -212,13 +241,15 @@ int main(int argc, char **argv)
     receive_all(&l);
     if (l.rate > 0)
         (void)pthread_join(sender, NULL);
-    print_result(&l);
+    pulse_stop(pulse);
+    print_result(&l, pulse);
+    pulse_free(pulse);
     rd_kafka_destroy(l.producer);
     (void)rd_kafka_consumer_close(l.consumer);
     rd_kafka_destroy(l.consumer);
     free(l.payload);
     free(l.seen);
     free(l.due_ms);
-    free(l.late_ms);
+    free(l.late);
     return 0;
 }
