@@ -11,7 +11,7 @@
 #define STANDS_MS  10000 /* mostly longer than a member takes to give up what it was told to */
 #define MOST_TRIES 7
 #define LOOK_MS    60000 /* where no rebalance was seen */
-#define GIVE_UP_MS 600000
+#define GIVE_UP_MS 60000
 
 bool rp_unassigned_due(const struct rp_unassigned *u)
 {

@@ -2,6 +2,7 @@
 #include "worker.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,8 @@ struct delayer {
     bool joined;      /* the group has given us partitions, or none */
     bool committing;  /* a commit is under way */
     bool uncommitted; /* the last one failed; it is tried again and again */
+    pthread_t looker; /* for tiers that nobody reads, where */
+    bool looks;       /* there is one */
 };
 
 static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
@@ -325,8 +328,12 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
         .defaults = consumer_defaults,
         .n_defaults = sizeof consumer_defaults / sizeof *consumer_defaults,
     };
-    if (dispatch_init(&d->dispatch, d->w, id, &d->lanes, d->registry, err) != 0 ||
-        rp_consumer_new(d->config, &options, &owner, &d->consumer, err) != 0)
+    if (dispatch_init(&d->dispatch, d->w, id, &d->lanes, d->registry, err) != 0)
+        return -1;
+    rp_outbox_open(d->outbox); /* who waits for that and is a member holds up all others */
+    if (d->outbox->failed)
+        return rp_fail_as(err, &d->outbox->failure);
+    if (rp_consumer_new(d->config, &options, &owner, &d->consumer, err) != 0)
         return -1;
     d->dispatch.consumer = d->consumer;
     d->lanes.consumer = rp_consumer_handle(d->consumer);
@@ -349,12 +356,21 @@ static void report_stray(void *opaque, const char *topic, bool retired, int64_t 
                rp_f_str("mend", "name it in tiers, or in tiers_retired to have it emptied"));
 }
 
-/* It takes seconds, in which a member of the group would hold up the others. */
-static void report_strays(const struct delayer *d)
+static void *report_strays(void *config)
 {
     struct rp_error err;
-    if (rp_strays_find(d->config, report_stray, NULL, &err) != 0)
+    if (rp_strays_find(config, report_stray, NULL, &err) != 0)
         rp_log(RP_LOG_WARN, "unread-tiers-unknown", rp_f_str("error", err.text));
+    return NULL;
+}
+
+/* It takes seconds, which no task shall wait for. */
+static void look_for_strays(struct delayer *d)
+{
+    int failed = pthread_create(&d->looker, NULL, report_strays, (void *)(uintptr_t)d->config);
+    d->looks = failed == 0;
+    if (failed != 0)
+        rp_log(RP_LOG_WARN, "unread-tiers-unknown", rp_f_str("error", strerror(failed)));
 }
 
 static int set_up(struct delayer *d, struct rp_error *err)
@@ -368,7 +384,7 @@ static int set_up(struct delayer *d, struct rp_error *err)
         hold_new((size_t)config->memory_bytes, config->spill_dir, &d->lanes.hold, err) != 0)
         return -1;
     if (d->w->index == 0)
-        report_strays(d);
+        look_for_strays(d);
     return connect_kafka(d, err);
 }
 
@@ -387,6 +403,8 @@ static void tear_down(struct delayer *d)
     dispatch_clear(&d->dispatch);
     rp_registry_free(d->registry);
     hold_free(d->lanes.hold);
+    if (d->looks)
+        (void)pthread_join(d->looker, NULL);
     if (d->lanes.wake_fd >= 0)
         (void)close(d->lanes.wake_fd);
 }
@@ -401,7 +419,6 @@ int delayer_run(struct rp_worker *w, struct rp_error *err)
     d->outbox = &d->dispatch.outbox;
     int rc = set_up(d, err);
     if (rc == 0) {
-        rp_outbox_open(d->outbox);
         while (!rp_outbox_stopping(d->outbox))
             step(d);
         dispatch_finish(&d->dispatch);

@@ -533,6 +533,9 @@ static int set_up(struct router *r, struct rp_error *err)
         rp_outbox_init(&r->outbox, r->w, id, linger_ms, (size_t)config->router.batch, err) != 0)
         return -1;
     r->route.targets = r->outbox.targets;
+    rp_outbox_open(&r->outbox); /* who waits for that and is a member holds up all others */
+    if (r->outbox.failed)
+        return rp_fail_as(err, &r->outbox.failure);
     if (rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
         return -1;
     return intake_init(&r->intake, config, rp_consumer_handle(r->consumer), group, err);
@@ -565,7 +568,6 @@ int router_run(struct rp_worker *w, struct rp_error *err)
     r->config = w->config;
     int rc = set_up(r, err);
     if (rc == 0) {
-        rp_outbox_open(&r->outbox);
         while (!rp_outbox_stopping(&r->outbox))
             step(r);
         (void)close_batch(r);

@@ -100,7 +100,8 @@ def test_a_tier_that_was_taken_out_is_told_and_can_be_emptied(new_pipeline):
     assert router.stop() == 0
 
     restart_with(pipeline, delayer, tiers=["1s"])
-    assert f"tier-unread topic={tier}" in delayer.log.read_text()
+    unread = f"tier-unread topic={tier}"
+    wait_for(lambda: unread in delayer.log.read_text(), "the delayer to tell of it", 30)
     assert f"{tier}: nobody reads it, and up to " in pipeline.cli("topics", "check", code=3)
 
     moved = pipeline.reader(f"{pipeline.prefix}retry-1s")
