@@ -26,14 +26,16 @@ BATCHES = (1, 1000)  # always full, so that the next is filled beside it, and ne
 
 
 def fence(pipeline, service):
-    """Takes the name of the service's first worker: what that one sends next is refused."""
+    """Takes the name of the service's first worker: what that one sends next is refused. Says what came of it."""
+    began, came = time.monotonic(), "taken"
     name = f"{pipeline.prefix}reprise-{service.name}-{transactional_id(service)}-0"
     try:
         Producer(
             {"bootstrap.servers": pipeline.kafka.bootstrap, "transactional.id": name}
         ).init_transactions(10)
-    except KafkaException:
-        pass  # the worker, or its successor, took it back meanwhile
+    except KafkaException as error:
+        came = str(error)  # the worker, or its successor, took it back meanwhile
+    return f"{name} after {time.monotonic() - began:.1f} s: {came}"
 
 
 class Victim:
@@ -51,7 +53,7 @@ class Victim:
     def arm(self):
         """Starts it with the next point; with none, as it is."""
         self.now = self.left.pop(0) if self.left else None
-        self.since, self.pushes = time.monotonic(), 0
+        self.since, self.pushes, self.fences = time.monotonic(), 0, []
         if self.now is None:
             self.service.start()
             return
@@ -74,7 +76,7 @@ class Victim:
             self.service.process.send_signal(signal.SIGTERM)
             self.since = time.monotonic() + 3600
         elif self.now[1].startswith(("abort", "rewind")):
-            fence(self.pipeline, self.service)
+            self.fences.append(fence(self.pipeline, self.service))
 
     def step(self):
         if self.now is None:
@@ -99,8 +101,8 @@ class Victim:
         tasks = pathlib.Path(f"/proc/{self.service.process.pid}/task").glob("*/comm")
         threads = collections.Counter(task.read_text().strip() for task in tasks)
         lines = self.service.log.read_text(errors="replace").split(" started ")[-1].splitlines()
-        rare = [line for line in lines if " debug " not in line]
-        return [f"{self.pushes} pushes", self.service.get("/readyz"), self.service.samples(), threads, rare[-60:]]
+        rare = [line for line in lines if " debug " not in line or "-waits" in line][-60:]
+        return [self.fences, self.service.get("/readyz"), self.service.samples(), threads, rare]
 
 
 @pytest.mark.timeout(400)
