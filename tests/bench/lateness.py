@@ -101,9 +101,13 @@ def routed(stage, figures, options):
             )
             for which, other in (("the bare loop", raw), ("the bare loop behind our router", behind)):
                 for name in ("p50", "p99"):
-                    at = ours["quantiles"].index(QUANTILES[name])
                     label = f"routed, {rate:,}/s, beside {which}: {name}"
-                    figures.add(label, "ms", ours["late_ms"][at], other["late_ms"][at])
+                    figures.add(label, "ms", late_ms(ours, name), late_ms(other, name))
+
+
+def late_ms(side, name, of="late_ms"):
+    """One of QUANTILES of what `load` printed."""
+    return side[of][side["quantiles"].index(QUANTILES[name])]
 
 
 def add_lateness(figures, guarantee, rate, ours, raw):
@@ -113,14 +117,13 @@ def add_lateness(figures, guarantee, rate, ours, raw):
         wrong = side["lost"] + side["doubled"] + (side["early"] if side is ours else 0)
         figures.add(f"{label}: {who}", "tasks", wrong, goal=0)
         assert side["measured"] > 0, f"{label}: nothing was measured"
-    for name, quantile in QUANTILES.items():
-        at = ours["quantiles"].index(quantile)
-        goal, beside = None, raw["late_ms"][at]
+    for name in QUANTILES:
+        late, goal = late_ms(ours, name), None
         if guarantee == "exactly-once" and name in ("p50", "p99"):
             goal = 0.6
         if guarantee == "at-least-once" and name == "p99":
-            figures.add(f"{label}: {name} alone", "ms", ours["late_ms"][at], None, 10)
-        figures.add(f"{label}: {name}", "ms", ours["late_ms"][at], beside, goal)
+            figures.add(f"{label}: {name} alone", "ms", late, None, 10)
+        figures.add(f"{label}: {name}", "ms", late, late_ms(raw, name), goal)
     figures.add_curve(f"{label}: p50", ours["quantiles"], ours["late_ms"], raw["late_ms"])
     add_lateness_at_speed(figures, label, ours, raw)
 
@@ -132,8 +135,7 @@ def add_lateness_at_speed(figures, label, ours, raw):
         slow = 100 * (1 - side["at_speed"] / side["measured"])
         figures.add(f"{label}: tasks{who} that were due while the processor was slowed", "%", slow)
     for name in ("p50", "p99"):
-        at = ours["quantiles"].index(QUANTILES[name])
-        late = [side["late_at_speed_ms"][at] for side in (ours, raw)]
+        late = [late_ms(side, name, "late_at_speed_ms") for side in (ours, raw)]
         figures.add(f"{label}, of those due while the processor kept its speed: {name}", "ms", *late)
 
 
@@ -163,8 +165,7 @@ def burst_times(stage, options, target, due):
     read = run("load", bootstrap=stage.kafka.bootstrap, target=target, max=60_000,
                count=options.burst + LATER["count"], later=due + LATER["after_ms"])  # fmt: skip
     assert (read["lost"], read["doubled"], read["measured"]) == (0, 0, LATER["count"]), read
-    at = read["quantiles"].index(QUANTILES["p99"])
-    return (read["last_ms"] - due - BURST_MS) / 1000, read["late_ms"][at]
+    return (read["last_ms"] - due - BURST_MS) / 1000, late_ms(read, "p99")
 
 
 def our_burst(stage, options):

@@ -188,7 +188,8 @@ static void print_result(const struct load *l, const struct pulse *pulse)
         (void)printf("%s%g", i == 0 ? "" : ", ", quantiles[i]);
     (void)printf("]");
     print_lateness(l, NULL);
-    print_lateness(l, pulse);
+    if (pulse != NULL)
+        print_lateness(l, pulse);
     (void)printf("}\n");
 }
 
@@ -227,7 +228,7 @@ int main(int argc, char **argv)
     l.consumer = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), reads);
     bench_check_code(rd_kafka_poll_set_consumer(l.consumer), "consumer");
     read_target(&l);
-    struct pulse *pulse = pulse_start();
+    struct pulse *pulse = l.rate > 0 ? pulse_start() : NULL;
     if (l.rate > 0) {
         l.from_us = rp_wall_us() + 1000 * l.max_ms;
         l.until_us = l.from_us + 1000000 * seconds;
@@ -239,9 +240,10 @@ int main(int argc, char **argv)
         atomic_store(&l.sent_all, true);
     }
     receive_all(&l);
-    if (l.rate > 0)
+    if (l.rate > 0) {
         (void)pthread_join(sender, NULL);
-    pulse_stop(pulse);
+        pulse_stop(pulse);
+    }
     print_result(&l, pulse);
     pulse_free(pulse);
     rd_kafka_destroy(l.producer);

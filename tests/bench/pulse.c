@@ -102,6 +102,8 @@ bool pulse_was_slow(const struct pulse *p, int64_t wall_us)
 
 void pulse_free(struct pulse *p)
 {
+    if (p == NULL)
+        return;
     free(p->beats);
     free(p);
 }

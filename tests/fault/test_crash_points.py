@@ -2,6 +2,7 @@
 """Each service dies at each of its crash points in turn, and is started again; then all is counted."""
 
 import collections
+import contextlib
 import pathlib
 import signal
 import time
@@ -98,8 +99,10 @@ class Victim:
 
     def state(self):
         """What may tell why it does not come there."""
-        tasks = pathlib.Path(f"/proc/{self.service.process.pid}/task").glob("*/comm")
-        threads = collections.Counter(task.read_text().strip() for task in tasks)
+        threads = collections.Counter()
+        for task in pathlib.Path(f"/proc/{self.service.process.pid}/task").glob("*/comm"):
+            with contextlib.suppress(OSError):  # it may end meanwhile
+                threads[task.read_text().strip()] += 1
         lines = self.service.log.read_text(errors="replace").split(" started ")[-1].splitlines()
         rare = [line for line in lines if " debug " not in line or "-waits" in line][-60:]
         return [self.fences, self.service.get("/readyz"), self.service.samples(), threads, rare]
