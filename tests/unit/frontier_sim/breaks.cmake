@@ -29,7 +29,7 @@ function(frontier_break name)
   target_compile_options(${test} PRIVATE -w -DNDEBUG)
   # Its own come before the library's, from which only the rest is taken.
   target_link_libraries(${test} PRIVATE frontier_sim)
-  add_test(NAME ${test} COMMAND ${test})
+  add_test(NAME ${test} COMMAND setpriv --pdeathsig KILL -- $<TARGET_FILE:${test}>)
   set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 300)
 endfunction()
 
