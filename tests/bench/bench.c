@@ -190,6 +190,21 @@ int64_t bench_cpu_us(void)
            u.ru_stime.tv_usec;
 }
 
+void bench_produce(rd_kafka_t *producer, rd_kafka_topic_t *topic, struct rp_bytes key,
+                   struct rp_bytes value, rd_kafka_headers_t *headers)
+{
+    rd_kafka_resp_err_t code;
+    do {
+        code = rd_kafka_producev(
+            producer, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+            RD_KAFKA_V_KEY(key.data, key.len), RD_KAFKA_V_VALUE((void *)value.data, value.len),
+            RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+        if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+            (void)rd_kafka_poll(producer, 10);
+    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
+    bench_check_code(code, "produce");
+}
+
 struct rp_failed_task bench_task(struct rp_bytes id, const char *type, const char *target,
                                  struct rp_bytes payload)
 {

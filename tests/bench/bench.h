@@ -36,6 +36,10 @@ rd_kafka_t *bench_member(char **argv, const char *fetch_min_bytes);
  * how many. (rd_kafka_consume_batch_queue alone waits until it has `most` of them.) */
 size_t bench_take(rd_kafka_queue_t *queue, int timeout_ms, rd_kafka_message_t **out, size_t most);
 
+/* Sends a copy; waits where the producer's queue is full. Takes `headers`. */
+void bench_produce(rd_kafka_t *producer, rd_kafka_topic_t *topic, struct rp_bytes key,
+                   struct rp_bytes value, rd_kafka_headers_t *headers);
+
 /* A task of the type that failed just now; its key is its id. Borrows all of them. */
 struct rp_failed_task bench_task(struct rp_bytes id, const char *type, const char *target,
                                  struct rp_bytes payload);

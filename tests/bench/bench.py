@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import pathlib
-import signal
 
 # Each part's name, which is its function's, and the module it is in.
 PARTS = {
@@ -135,8 +134,9 @@ def write(path, text):
 
 def main():
     options = arguments()
-    # SIGTERM ends it like Ctrl-C does: servers and services go, and what they wrote.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    from stage import end_like_an_interrupt
+
+    end_like_an_interrupt()  # servers and services go, and what they wrote
     try:
         measure(options)
     except KeyboardInterrupt:

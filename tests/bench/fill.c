@@ -15,11 +15,12 @@
 #include "dead_letter.h"
 
 struct fill {
-    const char *topic, *target;
+    const char *target;
     char kind;
     long count, size, rate, first;
     int64_t due_ms, spread_ms;
     rd_kafka_t *rk;
+    rd_kafka_topic_t *topic;
     char *payload;
     struct rp_buf value;
 };
@@ -32,7 +33,7 @@ static void encode(struct fill *f, const char *id, size_t payload)
     struct rp_dead_letter letter = {.has_task = true,
                                     .task = task,
                                     .reason = RP_EXHAUSTED,
-                                    .detail = rp_str("3 of 3 attempts"),
+                                    .detail = rp_str("execution 3, max_attempts 3"),
                                     .policy = rp_str("default"),
                                     .attempts = 3,
                                     .decided_at_ms = task.failed_at_ms,
@@ -66,15 +67,8 @@ static rd_kafka_headers_t *headers_of(const struct fill *f, const char *id, long
 static void send_one(struct fill *f, const char *id, long i)
 {
     rd_kafka_headers_t *headers = f->kind == 't' ? headers_of(f, id, i) : rd_kafka_headers_new(0);
-    rd_kafka_resp_err_t code;
-    do {
-        code = rd_kafka_producev(f->rk, RD_KAFKA_V_TOPIC(f->topic),
-                                 RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                                 RD_KAFKA_V_KEY(id, strlen(id)), RD_KAFKA_V_HEADERS(headers),
-                                 RD_KAFKA_V_VALUE(f->value.data, f->value.len), RD_KAFKA_V_END);
-        (void)rd_kafka_poll(f->rk, code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? 10 : 0);
-    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
-    bench_check_code(code, "produce");
+    bench_produce(f->rk, f->topic, rp_str(id), rp_buf_bytes(&f->value), headers);
+    (void)rd_kafka_poll(f->rk, 0);
 }
 
 static rd_kafka_t *producer_new(char **argv, bool hold)
@@ -120,7 +114,6 @@ int main(int argc, char **argv)
 {
     bool hold = bench_number(argv, "hold", "0") != 0;
     struct fill f = {
-        .topic = bench_arg(argv, "topic", NULL),
         .target = bench_arg(argv, "target", "target"),
         .kind = *bench_arg(argv, "kind", "event"),
         .count = bench_number(argv, "count", NULL),
@@ -133,6 +126,7 @@ int main(int argc, char **argv)
     (void)argc;
     f.payload = calloc(1, (size_t)f.size + 1);
     f.rk = producer_new(argv, hold);
+    f.topic = rd_kafka_topic_new(f.rk, bench_arg(argv, "topic", NULL), NULL);
     char id[48];
     (void)snprintf(id, sizeof id, "7b0e1c52-33a1-4a5e-9f00-%012d", 0);
     encode(&f, id, 1); /* says what is there without the payload */
@@ -149,6 +143,7 @@ int main(int argc, char **argv)
     if (hold)
         commit_when_told(f.rk);
     (void)printf("{\"records\": %ld, \"payload\": %zu}\n", f.count, payload);
+    rd_kafka_topic_destroy(f.topic);
     rd_kafka_destroy(f.rk);
     rp_buf_clear(&f.value);
     free(f.payload);

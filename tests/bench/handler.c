@@ -22,7 +22,8 @@ struct entry {
 
 struct handler {
     rd_kafka_t *consumer, *producer;
-    const char *work, *again, *failures;
+    rd_kafka_topic_t *failures;
+    const char *work, *again;
     struct entry *entries;
     long count;
     size_t unacknowledged, uncommitted;
@@ -55,15 +56,9 @@ static void report(struct handler *h, const rd_kafka_message_t *m)
     h->value.len = 0;
     if (rp_failed_task_encode(&task, &h->value, &err) != 0)
         bench_die("encode", err.text);
-    rd_kafka_resp_err_t code;
-    do {
-        code = rd_kafka_producev(h->producer, RD_KAFKA_V_TOPIC(h->failures),
-                                 RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                                 RD_KAFKA_V_KEY(m->key, m->key_len),
-                                 RD_KAFKA_V_VALUE(h->value.data, h->value.len), RD_KAFKA_V_END);
-        (void)rd_kafka_poll(h->producer, code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? 10 : 0);
-    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
-    bench_check_code(code, "produce");
+    bench_produce(h->producer, h->failures, task.key, rp_buf_bytes(&h->value),
+                  rd_kafka_headers_new(0));
+    (void)rd_kafka_poll(h->producer, 0);
     h->unacknowledged++;
 }
 
@@ -95,7 +90,6 @@ int main(int argc, char **argv)
     struct handler h = {
         .work = bench_arg(argv, "work", NULL),
         .again = bench_arg(argv, "again", NULL),
-        .failures = bench_arg(argv, "failures", NULL),
         .count = bench_number(argv, "count", NULL),
     };
     const char *const sends[] = {"linger.ms",          "1",    "partitioner", "murmur2_random",
@@ -106,6 +100,7 @@ int main(int argc, char **argv)
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_opaque(conf, &h);
     h.producer = bench_client(RD_KAFKA_PRODUCER, argv, conf, sends);
+    h.failures = rd_kafka_topic_new(h.producer, bench_arg(argv, "failures", NULL), NULL);
     h.consumer = bench_member(argv, "1");
     int64_t committed_mono_ms = rp_mono_ms();
     for (;;) {

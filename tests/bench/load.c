@@ -32,7 +32,8 @@ struct late {
 };
 
 struct load {
-    const char *topic, *target;
+    const char *target;
+    rd_kafka_topic_t *topic; /* NULL: it sends nothing */
     bool raw;
     long rate, total, min_ms, max_ms;
     int64_t from_us, until_us; /* who is due meanwhile is measured */
@@ -68,15 +69,8 @@ static void send_one(struct load *l, long i, struct rp_buf *value)
     (void)snprintf(due, sizeof due, "%" PRId64, due_ms);
     if (l->raw)
         (void)rd_kafka_header_add(headers, RP_HDR_DUE, -1, due, -1);
-    rd_kafka_resp_err_t code;
-    do {
-        code = rd_kafka_producev(l->producer, RD_KAFKA_V_TOPIC(l->topic),
-                                 RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                                 RD_KAFKA_V_KEY(id, strlen(id)), RD_KAFKA_V_HEADERS(headers),
-                                 RD_KAFKA_V_VALUE(value->data, value->len), RD_KAFKA_V_END);
-        (void)rd_kafka_poll(l->producer, code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? 10 : 0);
-    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
-    bench_check_code(code, "produce");
+    bench_produce(l->producer, l->topic, rp_str(id), rp_buf_bytes(value), headers);
+    (void)rd_kafka_poll(l->producer, 0);
 }
 
 static void *send_all(void *opaque)
@@ -206,7 +200,6 @@ int main(int argc, char **argv)
                                  NULL};
     pthread_t sender;
     struct load l = {
-        .topic = bench_arg(argv, "topic", ""),
         .target = bench_arg(argv, "target", NULL),
         .raw = bench_number(argv, "raw", "0") != 0,
         .rate = bench_number(argv, "rate", "0"),
@@ -228,6 +221,8 @@ int main(int argc, char **argv)
     l.consumer = bench_client(RD_KAFKA_CONSUMER, argv, rd_kafka_conf_new(), reads);
     bench_check_code(rd_kafka_poll_set_consumer(l.consumer), "consumer");
     read_target(&l);
+    if (l.rate > 0)
+        l.topic = rd_kafka_topic_new(l.producer, bench_arg(argv, "topic", NULL), NULL);
     struct pulse *pulse = l.rate > 0 ? pulse_start() : NULL;
     if (l.rate > 0) {
         l.from_us = rp_wall_us() + 1000 * l.max_ms;
@@ -246,6 +241,8 @@ int main(int argc, char **argv)
     }
     print_result(&l, pulse);
     pulse_free(pulse);
+    if (l.topic != NULL)
+        rd_kafka_topic_destroy(l.topic);
     rd_kafka_destroy(l.producer);
     (void)rd_kafka_consumer_close(l.consumer);
     rd_kafka_destroy(l.consumer);

@@ -106,22 +106,13 @@ static void send_one(struct delay *d, const struct item *item)
 {
     char due[24];
     rd_kafka_headers_t *headers = rd_kafka_headers_new(4);
-    rd_kafka_resp_err_t code;
     (void)snprintf(due, sizeof due, "%lld", (long long)item->due_us / 1000);
     (void)rd_kafka_header_add(headers, "reprise-task-id", -1, item->bytes, (ssize_t)item->key_len);
     (void)rd_kafka_header_add(headers, "reprise-attempt", -1, "2", -1);
     (void)rd_kafka_header_add(headers, "reprise-due", -1, due, -1);
     (void)rd_kafka_header_add(headers, "reprise-first-failed-at", -1, due, -1);
-    do {
-        code = rd_kafka_producev(d->producer, RD_KAFKA_V_RKT(d->target),
-                                 RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                                 RD_KAFKA_V_KEY(item->bytes, item->key_len),
-                                 RD_KAFKA_V_VALUE(item->bytes + item->key_len, item->value_len),
-                                 RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
-        if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-            (void)rd_kafka_poll(d->producer, 10);
-    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
-    bench_check_code(code, "produce");
+    bench_produce(d->producer, d->target, (struct rp_bytes){item->bytes, item->key_len},
+                  (struct rp_bytes){item->bytes + item->key_len, item->value_len}, headers);
 }
 
 static rd_kafka_topic_partition_list_t *offsets_of(struct delay *d)

@@ -53,17 +53,8 @@ static rd_kafka_headers_t *headers_of(const struct loop *l)
 static void send_on(struct loop *l, const rd_kafka_message_t *m)
 {
     size_t len = l->value < m->len ? l->value : m->len;
-    rd_kafka_headers_t *headers = headers_of(l);
-    rd_kafka_resp_err_t code;
-    do {
-        code = rd_kafka_producev(
-            l->producer, RD_KAFKA_V_RKT(l->target), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-            RD_KAFKA_V_KEY(m->key, m->key_len), RD_KAFKA_V_VALUE(m->payload, len),
-            RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
-        if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-            (void)rd_kafka_poll(l->producer, 10);
-    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
-    bench_check_code(code, "produce");
+    bench_produce(l->producer, l->target, (struct rp_bytes){m->key, m->key_len},
+                  (struct rp_bytes){m->payload, len}, headers_of(l));
 }
 
 static void send_all_on(struct loop *l, size_t from, size_t n)

@@ -32,17 +32,8 @@ struct field {
 static void send_row(rd_kafka_t *producer, rd_kafka_topic_t *target, const struct field *key,
                      const struct field *payload)
 {
-    rd_kafka_headers_t *headers = headers_new();
-    rd_kafka_resp_err_t code;
-    do {
-        code = rd_kafka_producev(
-            producer, RD_KAFKA_V_RKT(target), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-            RD_KAFKA_V_KEY(key->data, key->len), RD_KAFKA_V_VALUE(payload->data, payload->len),
-            RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
-        if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-            (void)rd_kafka_poll(producer, 10);
-    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
-    bench_check_code(code, "produce");
+    bench_produce(producer, target, (struct rp_bytes){key->data, key->len},
+                  (struct rp_bytes){payload->data, payload->len}, headers_new());
 }
 
 /* Takes a field of COPY's binary format; returns what follows it. No field is null. */

@@ -21,7 +21,7 @@ from confluent_kafka import (  # noqa: E402
     TopicPartition,
 )
 from pipeline import BUILD, Pipeline, memory_kib, now_ms, wait_for  # noqa: E402
-from servers import Kafka, Postgres, running  # noqa: E402
+from servers import Kafka, Postgres, end_like_an_interrupt, running  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
 # As a database is run that shall keep what it has; and it knows when each transaction was committed.
@@ -106,7 +106,7 @@ class Stage:
     def __init__(self, kafka, postgres):
         self.kafka, self.postgres, self.made = kafka, postgres, 0
         self.lateness_is_warm = False
-        self.lingers = {}  # what the bare loop does best with, in ms, by label
+        self.tried = {}  # by label: what the bare loop sends a second, by the ms that it lingers
 
     def topic(self, name, partitions):
         self.made += 1
@@ -271,6 +271,6 @@ def warm(stage, count):
 
 
 __all__ = [
-    "BUILD", "HERE", "ROOT", "Fill", "Stage", "answer", "ended", "finish", "now_ms", "processor_us",
-    "resident_mib", "run", "servers", "start", "wait_for", "wait_for_metric",
+    "BUILD", "HERE", "ROOT", "Fill", "Stage", "answer", "end_like_an_interrupt", "ended", "finish", "now_ms",
+    "processor_us", "resident_mib", "run", "servers", "start", "wait_for", "wait_for_metric",
 ]  # fmt: skip
