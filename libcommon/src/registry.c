@@ -33,7 +33,8 @@ struct known {
     int32_t id;
     char *json; /* NULL: there is none, for the reason `why`; asked again at `until_mono_ms` */
     char *why;
-    bool refused; /* the registry did not tell */
+    bool refused; /* the registry did not tell, */
+    bool denied;  /* to us */
     int64_t until_mono_ms;
     struct spell failing; /* where it did not tell */
 };
@@ -50,7 +51,10 @@ struct rp_registry {
     bool away;            /* there was no good answer the last time */
     bool waited;          /* for the answer under way, in vain */
     struct spell failing; /* since it last told of any id */
-    int64_t failing_ms;   /* of the last failure */
+    /* Since it denied us one, without telling it later. Who may write events knows of ids that it
+     * denies, and each must not hold up for as long what comes behind it. */
+    struct spell denying;
+    int64_t failing_ms; /* of the last failure */
     int64_t (*now_mono_ms)(void);
 };
 
@@ -219,11 +223,12 @@ static int remember_unknown(struct rp_registry *r, int32_t id, int64_t until_mon
 }
 
 /* Of other ids the registry may tell. */
-static int remember_refusal(struct rp_registry *r, int32_t id, const char *what,
+static int remember_refusal(struct rp_registry *r, int32_t id, bool denied, const char *what,
                             struct rp_error *err)
 {
     const struct known *before = find(r, id);
-    struct known k = {.id = id, .refused = true, .until_mono_ms = r->now_mono_ms() + FAILED_MS};
+    struct known k = {
+        .id = id, .refused = true, .denied = denied, .until_mono_ms = r->now_mono_ms() + FAILED_MS};
     if (before != NULL)
         k.failing = before->failing;
     return remember_failure(r, k, what, err);
@@ -237,11 +242,14 @@ static int remember_outage(struct rp_registry *r, const char *what, struct rp_er
     return rp_fail_as(err, &r->outage);
 }
 
-/* It told of an id. */
-static void end_failing(struct rp_registry *r)
+/* It told of the id. */
+static void end_failing(struct rp_registry *r, int32_t id)
 {
+    const struct known *before = find(r, id);
     r->away = false;
     r->failing = (struct spell){0};
+    if (before != NULL && before->denied)
+        r->denying = (struct spell){0};
 }
 
 /* {"schema": "...", "schemaType": "AVRO", "references": [...]}; the latter two may be missing. */
@@ -254,9 +262,9 @@ static int take_schema(struct rp_registry *r, int32_t id, struct rp_bytes body,
     const char *type = json_string_value(json_object_get(root, "schemaType"));
     int rc;
     if (schema != NULL)
-        end_failing(r);
+        end_failing(r, id);
     if (schema == NULL) {
-        rc = remember_refusal(r, id, "is not told: the answer holds no schema", err);
+        rc = remember_refusal(r, id, false, "is not told: the answer holds no schema", err);
     } else if (type != NULL && strcmp(type, "AVRO") != 0) {
         rc = remember_unknown(r, id, INT64_MAX, "is no Avro schema", err);
     } else if (json_array_size(json_object_get(root, "references")) > 0) {
@@ -289,11 +297,11 @@ static int take_answer(struct rp_registry *r, int32_t id, const struct rp_fetche
     if (answer->status == 0)
         return remember_outage(r, answer->error, err);
     if (answer->status == 404 && is_of_registry(answer->body)) {
-        end_failing(r);
+        end_failing(r, id);
         return remember_unknown(r, id, r->now_mono_ms() + REMEMBER_MS, "is not known there", err);
     }
     if (answer->status == 200 && answer->too_large) {
-        end_failing(r);
+        end_failing(r, id);
         return remember_unknown(r, id, INT64_MAX, "is larger than 1 MiB", err);
     }
     if (answer->status == 200)
@@ -302,7 +310,7 @@ static int take_answer(struct rp_registry *r, int32_t id, const struct rp_fetche
                    answer->status == 401 || answer->status == 403 ? ": check username and password"
                    : answer->status == 404                        ? ": check the registry's url"
                                                                   : "");
-    return remember_refusal(r, id, text, err);
+    return remember_refusal(r, id, answer->status == 403, text, err);
 }
 
 static int ask(struct rp_registry *r, int32_t id, struct rp_error *err)
@@ -359,7 +367,7 @@ static void note_failure(struct rp_registry *r, int32_t id)
     struct known *k = find(r, id);
     r->failing_ms = go_on(&r->failing, now_mono_ms);
     if (k != NULL && k->refused)
-        of_id_ms = go_on(&k->failing, now_mono_ms);
+        of_id_ms = go_on(k->denied ? &r->denying : &k->failing, now_mono_ms);
     if (of_id_ms > r->failing_ms)
         r->failing_ms = of_id_ms;
 }

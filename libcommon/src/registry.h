@@ -40,8 +40,8 @@ RP_NODISCARD int rp_registry_schema(struct rp_registry *registry, int32_t id, co
                                     struct rp_error *err);
 
 /* For how long what failed with RP_E_IO last has failed: the id, whatever the registry says of
- * others, or all that was asked since the registry last told of an id, be it that there is none.
- * Where nobody asked for half a minute, it begins anew. */
+ * others (of those that it denies us, all as one), or all that was asked since the registry last
+ * told of an id, be it that there is none. Where nobody asked for half a minute, it begins anew. */
 int64_t rp_registry_failing_ms(const struct rp_registry *registry);
 
 #endif

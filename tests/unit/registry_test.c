@@ -335,17 +335,31 @@ static void an_id_that_is_refused_does_not_hinder_others(void **state)
 static void an_id_fails_for_as_long_as_it_is_refused(void **state)
 {
     struct fixture *f = *state;
-    say(f, 403, "");
+    say(f, 500, "");
     assert_int_equal(fail_for_s(f, 7, 20), 20000);
     say(f, 404, NOT_FOUND);
     const char *json;
     while (rp_registry_schema(f->registry, 9, &json, &f->err) != 0 && f->err.code == RP_E_TIMEOUT)
         (void)usleep(1000);
-    assert_int_equal(f->err.cls, RP_POISON);
-    say(f, 403, "");
+    say(f, 500, "");
     assert_int_equal(fail_for_s(f, 7, 20), 40000);
     test_mono_ms += 30001; /* nobody asked */
     assert_int_equal(failing_ms(f, 7), 0);
+}
+
+static void ids_that_are_denied_fail_as_one(void **state)
+{
+    struct fixture *f = *state;
+    for (int id = 10; id < 13; id++) {
+        say(f, 403, "");
+        assert_int_equal(fail_for_s(f, id, 20), 20000 * (id - 9));
+        say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
+        assert_schema_soon(f, 10 * id, "\"int\"");
+    }
+    test_mono_ms += 2000;
+    assert_schema_soon(f, 12, "\"int\"");
+    say(f, 403, "");
+    assert_int_equal(fail_for_s(f, 13, 5), 5000);
 }
 
 static void an_outage_ends_with_the_first_good_answer(void **state)
@@ -581,6 +595,7 @@ int main(void)
         REGISTRY_TEST(a_refusal_is_retriable_and_says_what_to_check),
         REGISTRY_TEST(an_id_that_is_refused_does_not_hinder_others),
         REGISTRY_TEST(an_id_fails_for_as_long_as_it_is_refused),
+        REGISTRY_TEST(ids_that_are_denied_fail_as_one),
         REGISTRY_TEST(an_outage_ends_with_the_first_good_answer),
         REGISTRY_TEST(what_is_no_avro_schema_is_poison_for_ever),
         REGISTRY_TEST(an_answer_without_a_schema_is_retriable),
