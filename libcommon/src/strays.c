@@ -11,6 +11,22 @@
 #define READ_MS 5000 /* of a topic */
 #define ALL_MS  120000
 
+/* How long it goes on. */
+struct patience {
+    const atomic_bool *stop; /* may be NULL */
+    int64_t end_mono_ms;
+};
+
+static bool is_stopped(const struct patience *p)
+{
+    return p->stop != NULL && atomic_load(p->stop);
+}
+
+static bool is_over(const struct patience *p)
+{
+    return rp_mono_ms() >= p->end_mono_ms || is_stopped(p);
+}
+
 static bool is_named_like_a_tier(const struct rp_config *c, const char *topic)
 {
     size_t n = strlen(c->topics.prefix), retry = sizeof "retry-" - 1;
@@ -57,14 +73,16 @@ static int read_span(rd_kafka_t *rk, const char *topic, int32_t partition, int64
 
 /* Whether there is a record among a partition's offsets, and not only marks of transactions. What
  * does not answer in time counts as one. */
-static bool has_record(rd_kafka_t *rk, const char *topic, int32_t partition, int64_t begin)
+static bool has_record(rd_kafka_t *rk, const char *topic, int32_t partition, int64_t begin,
+                       const atomic_bool *stop)
 {
+    const struct patience patience = {stop, rp_mono_ms() + READ_MS};
     rd_kafka_topic_partition_list_t *one = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(one, topic, partition)->offset = begin;
     bool found = rd_kafka_assign(rk, one) != RD_KAFKA_RESP_ERR_NO_ERROR, ended = found;
-    for (int64_t end = rp_mono_ms() + READ_MS; !ended;) {
+    while (!ended) {
         rd_kafka_message_t *m = rd_kafka_consumer_poll(rk, 100);
-        found = rp_mono_ms() >= end || (m != NULL && m->err == RD_KAFKA_RESP_ERR_NO_ERROR);
+        found = is_over(&patience) || (m != NULL && m->err == RD_KAFKA_RESP_ERR_NO_ERROR);
         ended = found || (m != NULL && m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF);
         if (m != NULL)
             rd_kafka_message_destroy(m);
@@ -74,8 +92,8 @@ static bool has_record(rd_kafka_t *rk, const char *topic, int32_t partition, int
     return found;
 }
 
-static int count(rd_kafka_t *rk, const struct rd_kafka_metadata_topic *topic, int64_t end_mono_ms,
-                 int64_t *out, struct rp_error *err)
+static int count(rd_kafka_t *rk, const struct rd_kafka_metadata_topic *topic,
+                 const struct patience *patience, int64_t *out, struct rp_error *err)
 {
     bool found = false;
     *out = 0;
@@ -83,25 +101,25 @@ static int count(rd_kafka_t *rk, const struct rd_kafka_metadata_topic *topic, in
         return rp_kafka_fail(err, topic->err, topic->topic);
     for (int i = 0; i < topic->partition_cnt; i++) {
         int64_t begin, end;
-        if (rp_mono_ms() >= end_mono_ms)
+        if (is_over(patience))
             return rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "%s: the brokers take too long",
                            topic->topic);
         if (read_span(rk, topic->topic, topic->partitions[i].id, &begin, &end, err) != 0)
             return -1;
         *out += end - begin;
         if (!found && end > begin)
-            found = has_record(rk, topic->topic, topic->partitions[i].id, begin);
+            found = has_record(rk, topic->topic, topic->partitions[i].id, begin, patience->stop);
     }
     if (!found)
         *out = 0;
-    return 0;
+    return is_stopped(patience) ? rp_fail(err, RP_E_TIMEOUT, RP_RETRIABLE, "stopped") : 0;
 }
 
 static int find(const struct rp_config *config, rd_kafka_t *rk,
-                const struct rd_kafka_metadata *cluster, rp_stray_fn *tell, void *opaque,
-                struct rp_error *err)
+                const struct rd_kafka_metadata *cluster, const atomic_bool *stop, rp_stray_fn *tell,
+                void *opaque, struct rp_error *err)
 {
-    int64_t end_mono_ms = rp_mono_ms() + ALL_MS;
+    const struct patience patience = {stop, rp_mono_ms() + ALL_MS};
     for (int i = 0; i < cluster->topic_cnt; i++) {
         const char *topic = cluster->topics[i].topic;
         size_t place = place_of(config, topic);
@@ -109,7 +127,7 @@ static int find(const struct rp_config *config, rd_kafka_t *rk,
         int64_t records;
         if (!retired && (place < config->n_tiers || !is_named_like_a_tier(config, topic)))
             continue;
-        if (count(rk, &cluster->topics[i], end_mono_ms, &records, err) != 0)
+        if (count(rk, &cluster->topics[i], &patience, &records, err) != 0)
             return -1;
         if (retired || records > 0)
             tell(opaque, topic, retired, records);
@@ -117,8 +135,8 @@ static int find(const struct rp_config *config, rd_kafka_t *rk,
     return 0;
 }
 
-int rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, void *opaque,
-                   struct rp_error *err)
+int rp_strays_find(const struct rp_config *config, const atomic_bool *stop, rp_stray_fn *tell,
+                   void *opaque, struct rp_error *err)
 {
     rd_kafka_t *rk;
     const struct rd_kafka_metadata *cluster;
@@ -129,7 +147,7 @@ int rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, void *opaq
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         rc = rp_kafka_fail(err, code, "reading the cluster's metadata");
     } else {
-        rc = find(config, rk, cluster, tell, opaque, err);
+        rc = find(config, rk, cluster, stop, tell, opaque, err);
         rd_kafka_metadata_destroy(cluster);
     }
     rd_kafka_destroy(rk);

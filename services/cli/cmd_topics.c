@@ -391,7 +391,8 @@ static void print_stray(void *opaque, const char *topic, bool retired, int64_t r
 static int check(struct session *s)
 {
     struct rp_error err;
-    int failed = check_topics(s, &err) != 0 || rp_strays_find(s->config, print_stray, s, &err) != 0;
+    int failed =
+        check_topics(s, &err) != 0 || rp_strays_find(s->config, NULL, print_stray, s, &err) != 0;
     if (!failed) {
         check_targets(s);
         failed = check_brokers(s, &err);

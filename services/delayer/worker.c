@@ -42,6 +42,7 @@ struct delayer {
     bool uncommitted; /* the last one failed; it is tried again and again */
     pthread_t looker; /* for tiers that nobody reads, where */
     bool looks;       /* there is one */
+    atomic_bool look_no_more;
 };
 
 static void assigned(void *opaque, const rd_kafka_topic_partition_list_t *parts)
@@ -333,6 +334,8 @@ static int connect_kafka(struct delayer *d, struct rp_error *err)
     rp_outbox_open(d->outbox); /* who waits for that and is a member holds up all others */
     if (d->outbox->failed)
         return rp_fail_as(err, &d->outbox->failure);
+    if (rp_outbox_stopping(d->outbox))
+        return 0; /* it has not joined, and does not */
     if (rp_consumer_new(d->config, &options, &owner, &d->consumer, err) != 0)
         return -1;
     d->dispatch.consumer = d->consumer;
@@ -356,10 +359,12 @@ static void report_stray(void *opaque, const char *topic, bool retired, int64_t 
                rp_f_str("mend", "name it in tiers, or in tiers_retired to have it emptied"));
 }
 
-static void *report_strays(void *config)
+static void *report_strays(void *opaque)
 {
+    struct delayer *d = opaque;
     struct rp_error err;
-    if (rp_strays_find(config, report_stray, NULL, &err) != 0)
+    if (rp_strays_find(d->config, &d->look_no_more, report_stray, NULL, &err) != 0 &&
+        !atomic_load(&d->look_no_more))
         rp_log(RP_LOG_WARN, "unread-tiers-unknown", rp_f_str("error", err.text));
     return NULL;
 }
@@ -367,7 +372,7 @@ static void *report_strays(void *config)
 /* It takes seconds, which no task shall wait for. */
 static void look_for_strays(struct delayer *d)
 {
-    int failed = pthread_create(&d->looker, NULL, report_strays, (void *)(uintptr_t)d->config);
+    int failed = pthread_create(&d->looker, NULL, report_strays, d);
     d->looks = failed == 0;
     if (failed != 0)
         rp_log(RP_LOG_WARN, "unread-tiers-unknown", rp_f_str("error", strerror(failed)));
@@ -390,6 +395,7 @@ static int set_up(struct delayer *d, struct rp_error *err)
 
 static void tear_down(struct delayer *d)
 {
+    atomic_store(&d->look_no_more, true);
     trimmer_free(d->trimmer);
     rp_stall_clear(&d->stall);
     if (d->rebalances != NULL) {

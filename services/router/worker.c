@@ -536,6 +536,8 @@ static int set_up(struct router *r, struct rp_error *err)
     rp_outbox_open(&r->outbox); /* who waits for that and is a member holds up all others */
     if (r->outbox.failed)
         return rp_fail_as(err, &r->outbox.failure);
+    if (rp_outbox_stopping(&r->outbox))
+        return 0; /* it has not joined, and does not */
     if (rp_consumer_new(config, &options, &owner, &r->consumer, err) != 0)
         return -1;
     return intake_init(&r->intake, config, rp_consumer_handle(r->consumer), group, err);

@@ -25,8 +25,8 @@
 
 enum { OFFSET_COMMIT = 8 };
 
-int __wrap_rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, void *opaque,
-                          struct rp_error *err);
+int __wrap_rp_strays_find(const struct rp_config *config, const atomic_bool *looks_no_more,
+                          rp_stray_fn *tell, void *opaque, struct rp_error *err);
 bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
 int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
 int __wrap_hold_get(struct hold *h, uint64_t handle, struct rp_buf *scratch, struct rp_bytes *got,
@@ -51,10 +51,11 @@ static int steps_left; /* once all is settled */
 static enum { WHOLE, TO_CUT, CUT, CUT_COMMITTED } log_is;
 static struct mock mock;
 
-int __wrap_rp_strays_find(const struct rp_config *config, rp_stray_fn *tell, void *opaque,
-                          struct rp_error *err)
+int __wrap_rp_strays_find(const struct rp_config *config, const atomic_bool *looks_no_more,
+                          rp_stray_fn *tell, void *opaque, struct rp_error *err)
 {
     (void)config;
+    (void)looks_no_more;
     (void)tell;
     (void)opaque;
     (void)err;

@@ -147,7 +147,7 @@ static void tell_stray(void *opaque, const char *topic, bool retired, int64_t re
 static int find_strays(struct rp_error *err)
 {
     n_strays = 0;
-    int rc = rp_strays_find(config, tell_stray, NULL, err);
+    int rc = rp_strays_find(config, NULL, tell_stray, NULL, err);
     assert_int_equal(n_strays, rc == 0);
     return rc;
 }

@@ -169,9 +169,11 @@ FAKE(void, topic_admin_free, (struct topic_admin * admin))
 }
 
 FAKE(int, rp_strays_find,
-     (const struct rp_config *config, rp_stray_fn *tell, void *opaque, struct rp_error *err))
+     (const struct rp_config *config, const atomic_bool *stop, rp_stray_fn *tell, void *opaque,
+      struct rp_error *err))
 {
     (void)config;
+    (void)stop;
     if (cluster.strays) {
         tell(opaque, "retry-5s", true, 0);
         tell(opaque, "retry-6s", true, 5);
