@@ -181,14 +181,17 @@ int rp_kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **out,
                  struct rp_error *err)
 {
     char text[256];
+    enum rp_error_class cls = RP_FATAL;
     *out = NULL;
     if (rd_kafka_version() < LEAST_RDKAFKA)
         (void)snprintf(text, sizeof text, "librdkafka %s was loaded, and 2.14 is needed",
                        rd_kafka_version_str());
     else if ((*out = rd_kafka_new(type, conf, text, sizeof text)) != NULL)
         return 0;
+    else if (rd_kafka_last_error() == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE)
+        cls = RP_RETRIABLE; /* no thread, say */
     rd_kafka_conf_destroy(conf);
-    return rp_fail(err, RP_E_KAFKA, RP_FATAL, "cannot make a Kafka client: %s", text);
+    return rp_fail(err, RP_E_KAFKA, cls, "cannot make a Kafka client: %s", text);
 }
 
 /* Compressed records may be smaller than they look, and nothing says by how much. */

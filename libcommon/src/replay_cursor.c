@@ -25,9 +25,10 @@ rd_kafka_topic_partition_list_t *rp_replay_cursor_at(const struct rp_config *con
     part->offset = next;
     part->metadata_size = strlen(stamp);
     part->metadata = strdup(stamp); /* the list frees it */
-    if (part->metadata == NULL)
-        part->metadata_size = 0;
-    return list;
+    if (part->metadata != NULL)
+        return list;
+    rd_kafka_topic_partition_list_destroy(list);
+    return NULL;
 }
 
 static rd_kafka_event_t *ask(rd_kafka_t *client, const struct rp_config *config, const char *group)

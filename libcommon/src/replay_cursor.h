@@ -12,7 +12,7 @@
 #define RP_REPLAY_GROUP_SIZE 64
 void rp_replay_group(const char *job, char out[RP_REPLAY_GROUP_SIZE]);
 
-/* The list for rp_publisher_group_offsets; the caller's to destroy. */
+/* The list for rp_publisher_group_offsets; the caller's to destroy. NULL: there is no memory. */
 rd_kafka_topic_partition_list_t *rp_replay_cursor_at(const struct rp_config *config, int64_t next,
                                                      const char *stamp);
 

@@ -45,6 +45,14 @@ struct rp_replay_sender {
     bool failed; /* the publisher did not take a record, and has perhaps dropped the others */
 };
 
+/* Where a service ends, a job is tried again. */
+static int retriable_if_no_memory(struct rp_error *err)
+{
+    if (err->code == RP_E_NOMEM)
+        err->cls = RP_RETRIABLE;
+    return -1;
+}
+
 int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_job *job,
                          struct rp_replay_refuser refuser, struct rp_replay_sender **out,
                          struct rp_error *err)
@@ -67,7 +75,7 @@ int rp_replay_sender_new(const struct rp_config *config, const struct rp_replay_
         return 0;
     rp_replay_sender_free(s);
     *out = NULL;
-    return -1;
+    return retriable_if_no_memory(err);
 }
 
 void rp_replay_sender_free(struct rp_replay_sender *s)
@@ -209,6 +217,10 @@ static enum rp_published publish(struct rp_replay_sender *s, int64_t end, struct
     char group[RP_REPLAY_GROUP_SIZE];
     rp_replay_group(s->job->id, group);
     rd_kafka_topic_partition_list_t *offsets = rp_replay_cursor_at(&s->config, end, s->job->stamp);
+    if (offsets == NULL) {
+        (void)rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for how far it is");
+        return RP_NOT_PUBLISHED;
+    }
     enum rp_published rc = rp_publisher_group_offsets(s->publisher, group, offsets, err);
     rd_kafka_topic_partition_list_destroy(offsets);
     return rc != RP_PUBLISHED ? rc : rp_publisher_commit(s->publisher, err);
@@ -223,7 +235,7 @@ static int make_maker(struct rp_replay_sender *s, struct rp_error *err)
         return 0;
     if (err->cls == RP_POISON)
         err->cls = RP_FATAL; /* no item is to blame for it */
-    return -1;
+    return retriable_if_no_memory(err);
 }
 
 static int begin(struct rp_replay_sender *s, struct rp_error *err)
