@@ -162,7 +162,6 @@ void frontier_read_to(struct frontier *f, int64_t offset)
 {
     if (offset <= f->next)
         return;
-    f->has_read = true;
     f->next = offset;
     forget_settled(f);
 }

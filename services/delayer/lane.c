@@ -246,7 +246,7 @@ static void look_at_begin(struct lane *lane, int64_t offset)
                                          &end); /* as they came with the record */
     if (low < 0 ? begin > 0 : offset < low) {
         report_lost_state(lane, offset);
-        lane->before = -1;
+        lane->before = lane->committed = -1; /* of a log that is no more */
     }
 }
 

@@ -200,6 +200,19 @@ static void with_all_settled_the_next_offset_is_committed(void **unused)
     finish(f);
 }
 
+static void a_log_that_was_cut_behind_its_end_is_another_one(void **unused)
+{
+    (void)unused;
+    bool lost;
+    struct frontier *f = open_as(REACH, 98, "reprise/1 high=98 settled=- reach=0:60000", &lost);
+    frontier_read_to(f, 101); /* no record among them */
+    assert_true(add(f, 90, 100));
+    assert_true(add(f, 91, 50));
+    assert_int_equal(frontier_low(f), 90);
+    assert_int_equal(take(f), 91);
+    finish(f);
+}
+
 static void a_recovery_drops_what_was_settled_and_keeps_the_rest(void **unused)
 {
     (void)unused;
@@ -555,6 +568,7 @@ int main(void)
         cmocka_unit_test(the_state_is_low_high_and_settled),
         cmocka_unit_test(a_frontier_that_read_nothing_has_nothing_to_commit),
         cmocka_unit_test(with_all_settled_the_next_offset_is_committed),
+        cmocka_unit_test(a_log_that_was_cut_behind_its_end_is_another_one),
         cmocka_unit_test(a_recovery_drops_what_was_settled_and_keeps_the_rest),
         cmocka_unit_test(a_recovery_gives_nothing_out_before_it_has_read_up_to_high),
         cmocka_unit_test(a_recovery_may_end_in_what_is_no_record),

@@ -262,6 +262,28 @@ static void what_was_settled_by_the_last_owner_can_be_deleted(void **state)
     lane_free(lane);
 }
 
+/* The log was cut behind its end, where no record was read: what comes has the old one's offsets. */
+static void what_was_settled_of_another_log_deletes_nothing(void **state)
+{
+    (void)state;
+    struct lane *lane = new_lane();
+    mock_assign(fx.consumer, TOPIC);
+    take_over_with(lane, 10, "reprise/1 high=10 settled=- reach=0:10000");
+    int64_t offset = -1;
+    for (int i = 0; i < MOST_POLLS && offset < 0; i++, offset = lane_trim_to(lane, false))
+        read_once(lane, INT64_MAX, 0);
+    assert_int_equal(offset, 10);
+    n_lost = 0;
+    read_again_from(5);
+    for (int i = 0; i < MOST_POLLS && n_lost == 0; i++)
+        read_once(lane, INT64_MAX, 0);
+    read_to(lane, 10);
+    assert_int_equal(n_lost, 1);
+    assert_int_equal(frontier_low(lane_frontier(lane)), 5);
+    assert_int_equal(lane_trim_to(lane, true), -1);
+    lane_free(lane);
+}
+
 static void what_no_state_says_to_be_settled_is_not_deleted(void **state)
 {
     (void)state;
@@ -313,6 +335,7 @@ int main(void)
         TEST(what_comes_again_is_no_sign_of_a_cut),
         TEST(what_a_later_leader_comes_behind_is_looked_for),
         TEST(what_was_settled_by_the_last_owner_can_be_deleted),
+        TEST(what_was_settled_of_another_log_deletes_nothing),
         TEST(only_what_is_committed_is_deleted),
         TEST(what_no_state_says_to_be_settled_is_not_deleted),
     };
