@@ -12,13 +12,13 @@ const char *settle_kind_name(enum settle_kind kind)
     return kind_names[kind];
 }
 
-/* The record in a tier again, as it came. */
-static int lap(struct settle_context *c, const struct settle_record *r, int64_t due_ms,
-               struct settlement *out, struct rp_error *err)
+/* The record as it came, in the tier for what is left of its time, or of the lap. */
+static int lap(struct settle_context *c, const struct settle_record *r, int64_t left_ms,
+               int64_t due_ms, struct settlement *out, struct rp_error *err)
 {
     const struct rp_config *config = c->config;
     struct rp_passage passage = r->parcel.passage;
-    int tier = rp_tier_for(config->tiers, config->n_tiers, due_ms - r->now_ms);
+    int tier = rp_tier_for(config->tiers, config->n_tiers, left_ms);
     passage.due_ms = due_ms;
     out->kind = SETTLE_LAP;
     out->out = (struct rp_outgoing){.topic = rp_str(config->tiers[tier < 0 ? 0 : tier].topic),
@@ -131,12 +131,14 @@ int settle_record(struct settle_context *c, const struct settle_record *r, struc
     rp_arena_reset(&c->arena);
     /* After a stop, or where the brokers' clock is behind ours, it may be due by now all the same.
      */
-    if (r->lap && !refused && r->parcel.passage.due_ms > r->now_ms)
-        return lap(c, r, r->parcel.passage.due_ms, out, err);
+    int64_t due_ms = r->parcel.passage.due_ms;
+    if (r->lap && !refused && due_ms > r->now_ms)
+        return lap(c, r, due_ms - r->now_ms, due_ms, out, err);
     if (rp_codec_decode_task(c->codec, r->parcel.value, &c->arena, &task, err) != 0) {
         /* Without the registry nothing can be said of it now: it waits in the smallest tier. */
+        int64_t left_ms = c->config->tiers[0].length_ms, then_ms = r->now_ms + left_ms;
         if (err->cls != RP_POISON)
-            return lap(c, r, r->now_ms + c->config->tiers[0].length_ms, out, err);
+            return lap(c, r, left_ms, due_ms > then_ms ? due_ms : then_ms, out, err);
         return bury(c, r, NULL, RP_UNDECODABLE, rp_arena_text(&c->arena, err->text), out, err);
     }
     if (rp_failed_task_check(&task, err) != 0)

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "config_fixture.h"
+#include "registry.h"
 #include "settle.h"
 
 #define NOW INT64_C(1763700000000)
@@ -211,6 +212,38 @@ static void what_the_brokers_refuse_takes_no_lap_and_leaves_its_payload(void **s
     assert_null(memmem(s.out.value.data, s.out.value.len, "hello", 5));
 }
 
+/* Without the registry it cannot be said what is refused; it is not due before its time for that.
+ */
+static void what_cannot_be_read_yet_waits_for_its_time_at_least(void **state)
+{
+    static const struct rp_lesson lesson = {.refused = true, .refusal = "too large"};
+    const struct rp_registry_options away = {.url = "http://127.0.0.1:1", .timeout_ms = 1000};
+    const int64_t dues[] = {NOW - 5, NOW + 7200000};
+    struct rp_registry *registry;
+    struct rp_error err;
+    (void)state;
+    rp_codec_free(context.codec);
+    assert_int_equal(rp_registry_new(&away, &registry, &err), 0);
+    assert_int_equal(rp_codec_new(registry, &context.codec, &err), 0);
+    for (size_t i = 0; i < 2; i++) {
+        const struct settle_record r = {
+            .parcel = {.passage = {.task_id = rp_str("t-1"), .due_ms = dues[i]},
+                       .value = {"\0\0\0\0\7\2", 6}},
+            .topic = "retry-1s",
+            .lap = true,
+            .lesson = &lesson,
+            .now_ms = NOW};
+        struct settlement s;
+        assert_int_equal(settle_record(&context, &r, &s, &err), 0);
+        assert_int_equal(s.kind, SETTLE_LAP);
+        assert_true(rp_bytes_equal(s.out.topic, rp_str("retry-1s")));
+        assert_header(&s, RP_HDR_DUE, i == 0 ? "1763700001000" : "1763707200000");
+    }
+    rp_codec_free(context.codec);
+    context.codec = NULL;
+    rp_registry_free(registry);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +257,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_dead_letter_that_the_brokers_refuse_keeps_its_reason,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_read_yet_waits_for_its_time_at_least, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_the_brokers_refuse_takes_no_lap_and_leaves_its_payload,
                                         set_up, tear_down),
     };
