@@ -360,8 +360,10 @@ static int write_rows(struct batch *b, struct rp_bytes rows, size_t first, size_
     struct store_rows batch = {
         .groups = rp_buf_bytes(&b->groups.rows.buf), .letters = rows, .n = n, .day = b->day};
     int64_t added, began_us = rp_mono_us();
-    if (n_claims == 0)
+    if (n_claims == 0) {
+        store_recall(store); /* what was sent ahead is nobody's any more */
         return 0;
+    }
     for (size_t i = first; i < first + n; i++)
         batch.replayed = batch.replayed || b->entries[i].facts.replayed;
     batch.straight =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -303,8 +304,8 @@ static int look_at_day(struct store *s, int64_t day, struct rp_error *err)
     const char *values[] = {name};
     PGresult *result;
     partition_name(day, name);
-    if (rp_db_query(s->db, "SELECT " WHY_NOT_BY_NAME OF_PARTITION("$1"), 1, values, &result,
-                    err) != 0)
+    if (rp_db_query(s->db, "SELECT " WHY_NOT_BY_NAME OF_PARTITION("$1"), 1, values, &result, err) !=
+        0)
         return -1;
     if (PQntuples(result) == 0) {
         PQclear(result);
@@ -378,7 +379,7 @@ static int say_table(struct store *s, struct rp_error *err)
     return say(s, err,
                "LOCK TABLE ONLY dead_letter IN ROW EXCLUSIVE MODE;"
                "SELECT pg_temp.fence(count(*), 1)" OF_PARTITION("'%s'") " AND " WHY_NOT_BY_NAME
-               " IS NULL; COPY %s (",
+                                                                        " IS NULL; COPY %s (",
                name, name);
 }
 
@@ -408,8 +409,8 @@ static int say_straight(struct store *s, const struct store_claim *claims, size_
 }
 
 /* The dead letter that was replayed, for one that a replay led to. It is looked for once for all
- * that have the same task, of which the job may have as many. n + 0: by the task, not from the job's
- * last item on, whatever the statistics say. */
+ * that have the same task, of which the job may have as many. n + 0: by the task, not from the
+ * job's last item on, whatever the statistics say. */
 #define ORIGIN                                                                                     \
     ", origin AS MATERIALIZED (SELECT t.*, i.* FROM (SELECT DISTINCT replay_job AS job, task_id"   \
     " AS task FROM pg_temp.incoming WHERE replay_job IS NOT NULL) AS t, LATERAL (SELECT dead_at"   \
@@ -515,6 +516,7 @@ int store_send(struct store *s, int64_t day, struct rp_bytes letters,
         if (begin(s, say_straight(s, claims, n_claims, err), err) != 0)
             return -1;
     }
+    assert(letters.len >= s->sent);
     const struct rp_bytes more = {letters.data + s->sent, letters.len - s->sent};
     s->sending = rp_db_copy_send(s->db, more, err) == 0;
     s->sent = letters.len;
@@ -570,5 +572,9 @@ int store_write(struct store *s, const struct store_rows *rows, struct store_cla
         store_forget_days(s); /* a partition may not be what it was */
     }
     store_recall(s);
-    return write_staged(s, rows, claims, n_claims, out_added, err);
+    if (write_staged(s, rows, claims, n_claims, out_added, err) == 0)
+        return 0;
+    if (!rows->replayed || !store_connected(s) || !rp_db_contended(s->db))
+        return -1;
+    return write_staged(s, rows, claims, n_claims, out_added, err); /* it waits for nobody now */
 }
