@@ -117,21 +117,23 @@ static int pick(struct rp_db *db, const struct rp_replay_request *r, struct rp_e
 }
 
 /* Whoever inserts or changes the state of a dead letter first has it. One who comes second waits
- * for the first one's end, and then finds another status_at than it picked. In the order of the
- * keys, so that two plans do not wait for each other. */
+ * for the first one's end, and then finds another status_at than it picked, or that it came back
+ * meanwhile. In the order of the keys, so that two plans do not wait for each other. */
 static int claim_items(struct rp_db *db, const char *job, struct rp_error *err)
 {
     const char *values[] = {job};
     return rp_db_query(db,
                        "WITH claimed AS ("
                        "INSERT INTO dead_letter_state AS s (dead_at, id, status, status_at, job,"
-                       " replays, task_type, reason, category, fingerprint)"
+                       " replays, task_type, reason, category, fingerprint, came_back_at)"
                        " SELECT dead_at, id, 'replaying', coalesce(status_at, now()), $1,"
-                       " replays, task_type, reason, category, fingerprint FROM picked"
+                       " replays, task_type, reason, category, fingerprint, came_back_at"
+                       " FROM picked"
                        " ORDER BY dead_at, id ON CONFLICT (dead_at, id) DO UPDATE SET"
                        " status = 'replaying', status_at = now(), job = EXCLUDED.job,"
                        " came_back_at = NULL WHERE s.status <> 'replaying'"
                        "  AND s.status_at = EXCLUDED.status_at"
+                       "  AND s.came_back_at IS NOT DISTINCT FROM EXCLUDED.came_back_at"
                        " RETURNING s.dead_at, s.id)"
                        " INSERT INTO replay_item (job, n, dead_at, id, task_id, size, was, was_job,"
                        " was_came_back_at) SELECT $1,"

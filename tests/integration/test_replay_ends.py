@@ -398,3 +398,21 @@ def test_whoever_cannot_be_told_to_stop_sends_nothing_and_says_why(replays):
         text = process.communicate(timeout=60)[0]
     assert process.returncode == 0, text
     check_once(replays.reader, "deaf", range(50))
+
+
+def test_what_comes_back_while_a_replay_is_planned_is_not_taken(replays):
+    """Else its mark would be gone, and the one who looks for what came back would not find it."""
+    replays.insert("back", 20, replays.target)
+    assert replays.replay("back")[0] == 0
+    with psycopg.connect(replays.pipeline.database.dsn) as marker:
+        marker.execute("update dead_letter_state set came_back_at = now() where job = %s", [replays.job()["job"]])
+        process = replays.start(
+            "dlq", "replay", "--task", "back-*", "--status", "replayed", "--reason", "again", "--yes"
+        )
+        waits = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        wait_for(lambda: replays.query(waits), "the plan to wait", 60)
+        marker.commit()
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 4 and "somebody else has it" in text, text
+    came_back = "select count(*) from archive where task_id like 'back-%%' and came_back_at is not null"
+    assert replays.query(came_back) == [(20,)]
