@@ -57,7 +57,7 @@ static const char find_most[] = "SELECT max((line::jsonb->>'id')::bigint)"
  * this looks at it, but never by so much. */
 static const char prepare_ids[] =
     "SELECT last_value, CASE WHEN most > last_value + 10000 THEN setval('dead_letter_id_seq', most)"
-    " WHEN most > last_value THEN (SELECT max(nextval('dead_letter_id_seq'))"
+    " WHEN most >= last_value + is_called::integer THEN (SELECT max(nextval('dead_letter_id_seq'))"
     "  FROM generate_series(last_value, most)) END"
     " FROM dead_letter_id_seq, (SELECT $1::bigint AS most) AS ids";
 

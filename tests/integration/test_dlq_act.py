@@ -470,6 +470,14 @@ def test_an_import_from_a_quiet_pipe_hears_the_first_interrupt(make, tmp_path):
     process.stdin.close()
 
 
+def test_the_first_id_of_all_is_not_given_out_again(make, tmp_path):
+    path = tmp_path / "one.jsonl"
+    make("first", 3).run("export", "--where", "id = 1", path)
+    db = make("empty", 0)
+    assert "1 imported" in db.run("import", path)
+    assert db.query("select nextval('dead_letter_id_seq')") == [(2,)]
+
+
 def test_no_import_gives_an_id_that_a_batch_of_the_archiver_has(make, tmp_path):
     """Which is not committed yet, so nobody sees which ids are taken."""
     db, other = make("batch-from", 100), make("batch-to")
