@@ -21,6 +21,7 @@ struct session {
     struct topic_admin *admin;
     int brokers; /* that the cluster has, those that are away among them */
     struct topic_plan plans[TOPIC_MAX_PLANS];
+    int64_t kept_ms[TOPIC_MAX_PLANS]; /* retention.ms as it is; -1: without end, or not known */
     size_t n_plans;
     int64_t largest; /* max.message.bytes of failed-tasks, as it is or will be */
     size_t faults;
@@ -243,9 +244,11 @@ static int run_apply(const struct cli_args *args)
     return rc;
 }
 
-static int print_own(struct session *s, const struct topic_plan *plan, struct rp_error *err)
+static int print_own(struct session *s, size_t i, struct rp_error *err)
 {
+    const struct topic_plan *plan = &s->plans[i];
     struct topic_state state;
+    s->kept_ms[i] = -1;
     if (!topic_admin_has(s->admin, plan->topic)) {
         (void)printf("%-32s %10s %8s %16s %16s\n", plan->topic, "missing", "-", "-", "-");
         return 0;
@@ -256,6 +259,8 @@ static int print_own(struct session *s, const struct topic_plan *plan, struct rp
     const char *largest = topic_setting_value(&state, "max.message.bytes");
     (void)printf("%-32s %10d %8d %16s %16s\n", plan->topic, state.partitions, state.replicas,
                  retention == NULL ? "?" : retention, largest == NULL ? "?" : largest);
+    if (retention != NULL)
+        s->kept_ms[i] = strtoll(retention, NULL, 10);
     topic_state_clear(&state);
     return 0;
 }
@@ -265,7 +270,7 @@ static int check_topics(struct session *s, struct rp_error *err)
     (void)printf("%-32s %10s %8s %16s %16s\n", "TOPIC", "PARTITIONS", "REPLICAS", "RETENTION.MS",
                  "MAX.MESSAGE");
     for (size_t i = 0; i < s->n_plans; i++)
-        if (print_own(s, &s->plans[i], err) != 0)
+        if (print_own(s, i, err) != 0)
             return -1;
     (void)printf("\n");
     for (size_t i = 0; i < s->n_plans; i++) {
@@ -297,15 +302,21 @@ static int client_ms(const struct session *s, enum rp_kafka_role role, const cha
 }
 
 /* What is no fault and yet good to know. */
-static void print_notes(const struct topic_state *broker)
+static void print_notes(const struct session *s, const struct topic_state *broker)
 {
     const char *minutes = topic_setting_value(broker, "offsets.retention.minutes");
     const char *creates = topic_setting_value(broker, "auto.create.topics.enable");
     if (minutes != NULL)
-        (void)printf("note: a stop of the services is safe for %.1f days (%s: "
-                     "offsets.retention.minutes is %s); after that, tasks in the tiers are sent "
-                     "again\n",
+        (void)printf("note: a stop of routers and delayers is safe for %.1f days (%s: "
+                     "offsets.retention.minutes is %s); after that, events and tasks in the tiers "
+                     "are sent again\n",
                      (double)strtoll(minutes, NULL, 10) / (24 * 60), broker->name, minutes);
+    for (size_t i = 0; i < s->n_plans; i++)
+        if (s->plans[i].readers != NULL && s->kept_ms[i] >= 0)
+            (void)printf("note: a stop of the %s is safe for %.1f days (%s: retention.ms is "
+                         "%" PRId64 "); after that, %s are lost\n",
+                         s->plans[i].readers, (double)s->kept_ms[i] / (24 * 60 * 60 * 1000),
+                         s->plans[i].topic, s->kept_ms[i], s->plans[i].lost);
     if (creates != NULL && strcmp(creates, "true") == 0)
         (void)printf("note: %s: auto.create.topics.enable is true, so other clients may create a "
                      "topic by its misspelt name, or reprise's without the settings it needs\n",
@@ -332,7 +343,7 @@ static int check_brokers(struct session *s, struct rp_error *err)
         }
         (void)topic_check_broker(&state, s->brokers, transaction_ms, session_ms, print_fault, s);
         if (i == 0)
-            print_notes(&state);
+            print_notes(s, &state);
         topic_state_clear(&state);
     }
     return 0;

@@ -48,6 +48,8 @@ static void add_common(struct topic_plan *plan, int64_t max_bytes, const char *t
 static void plan_failed_tasks(struct topic_plan *plan, int64_t max_bytes)
 {
     add_common(plan, max_bytes, "producers cannot send tasks as large as the configuration says");
+    plan->readers = "routers";
+    plan->lost = "events";
     add_at_least(plan, "retention.ms", 7 * DAY_MS, DAY_MS,
                  "a router that is away for longer loses tasks");
     (void)add(plan, "message.timestamp.type", "LogAppendTime",
@@ -66,6 +68,8 @@ static void plan_tier(struct topic_plan *plan, int64_t max_bytes)
 static void plan_dead_letter(struct topic_plan *plan, int64_t max_bytes)
 {
     add_common(plan, max_bytes, "the dead letter of a large task cannot be written");
+    plan->readers = "archivers";
+    plan->lost = "dead letters";
     add_at_least(plan, "retention.ms", 30 * DAY_MS, DAY_MS,
                  "an archiver that is away for longer loses dead letters");
     (void)add(plan, "message.timestamp.type", "LogAppendTime",

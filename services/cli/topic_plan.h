@@ -21,7 +21,10 @@ struct topic_setting {
 #define TOPIC_MAX_PLANS    (RP_MAX_TIERS + 2)
 
 struct topic_plan {
-    const char *topic;        /* the configuration's */
+    const char *topic; /* the configuration's */
+    /* Who must not be away for longer than retention.ms, and what is lost otherwise; NULL: nothing
+     * goes unread. */
+    const char *readers, *lost;
     int partitions, replicas; /* what a new topic gets */
     struct topic_setting settings[TOPIC_MAX_SETTINGS];
     size_t n;

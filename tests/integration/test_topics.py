@@ -88,7 +88,9 @@ def test_check_finds_nothing_wrong_with_what_apply_created(cluster):
     cluster.reprise("apply")
     said = cluster.reprise("check")
     assert "\n0 faults\n" in said
-    assert "a stop of the services is safe for 7.0 days" in said
+    assert "a stop of routers and delayers is safe for 7.0 days" in said
+    assert "a stop of the routers is safe for 7.0 days" in said
+    assert "a stop of the archivers is safe for 30.0 days" in said
 
 
 def test_apply_may_be_repeated_and_run_at_once(cluster):

@@ -203,9 +203,22 @@ static void a_cluster_that_is_as_it_must_be_has_no_fault(void **state)
     (void)state;
     assert_int_equal(run("topics check"), CLI_OK);
     assert_printed("\n0 faults\n");
-    assert_printed("note: a stop of the services is safe for 7.0 days (broker 0");
+    assert_printed("note: a stop of routers and delayers is safe for 7.0 days (broker 0");
     assert_int_equal(run("topics apply"), CLI_OK);
     assert_string_equal(printed, "failed-tasks: exists\nretry-1s: exists\ndead-letter: exists\n");
+}
+
+static void it_says_how_long_who_reads_may_be_away(void **state)
+{
+    (void)state;
+    cluster.where = "failed-tasks";
+    cluster.name = "retention.ms";
+    cluster.value = "172800000";
+    assert_int_equal(run("topics check"), CLI_OK);
+    assert_printed(
+        "note: a stop of the routers is safe for 2.0 days (failed-tasks: retention.ms is "
+        "172800000); after that, events are lost\n");
+    assert_null(strstr(printed, "archivers")); /* dead letters are kept without end */
 }
 
 static void what_is_missing_is_created(void **state)
@@ -355,7 +368,7 @@ static void a_target_that_may_not_be_looked_at_is_a_fault_and_the_rest_is_looked
         break;
     }
     assert_printed("first: refused: the target of policy a cannot be vouched for\n");
-    assert_printed("note: a stop of the services is safe for 7.0 days (broker 0");
+    assert_printed("note: a stop of routers and delayers is safe for 7.0 days (broker 0");
     assert_printed("\n1 fault\n");
 }
 
@@ -401,6 +414,7 @@ int main(void)
                   "policies: {a: {target: first, fallback: last, max_attempts: 3}}\n");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_cluster_that_is_as_it_must_be_has_no_fault, calm),
+        cmocka_unit_test_setup(it_says_how_long_who_reads_may_be_away, calm),
         cmocka_unit_test_setup(what_is_missing_is_created, calm),
         cmocka_unit_test_setup(what_cannot_be_created_is_said, calm),
         cmocka_unit_test_setup(a_broker_that_is_away_makes_no_topic_smaller, calm),
