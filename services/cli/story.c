@@ -24,6 +24,8 @@ const char story_columns[] =
     " to_char(d.status_at, 'YYYY-MM-DD HH24:MI:SS') || ' UTC' AS status_when,"
     " to_char(d.came_back_at, 'YYYY-MM-DD HH24:MI:SS') || ' UTC' AS came_back_when,"
     " lpad(to_hex(d.fingerprint), 16, '0') AS group_hex,"
+    " EXISTS (SELECT FROM unnest(d.header_keys, d.header_values) AS h (key, value)"
+    "  WHERE key = '" RP_HDR_FALLBACK "' AND value = '1') AS was_fallback,"
     " (SELECT string_agg(l.id::text, ', ' ORDER BY l.dead_at) FROM dead_letter AS l"
     "  WHERE l.task_id = d.task_id AND l.replay_of = d.id AND l.replay_of_at = d.dead_at)"
     " AS came_of_it";
@@ -62,6 +64,12 @@ static const char *text(const struct story *s, const char *column)
 {
     int at = PQfnumber(s->result, column);
     return at < 0 || PQgetisnull(s->result, s->row, at) ? NULL : PQgetvalue(s->result, s->row, at);
+}
+
+static bool is_true(const struct story *s, const char *column)
+{
+    const char *value = text(s, column);
+    return value != NULL && *value == 't';
 }
 
 /* What came from outside is made safe for a terminal. */
@@ -168,6 +176,7 @@ static void decide_again(const struct story *s, const struct rp_failed_task *tas
         .first_failed_at_ms = number(s, "first_failed_ms", failed_ms),
         .failed_at_ms = failed_ms,
         .now_ms = number(s, "decided_ms", failed_ms),
+        .was_fallback = is_true(s, "was_fallback"),
     };
     struct rp_decision decision;
     struct rp_rng rng;
@@ -271,9 +280,25 @@ static void print_target(const struct story *s)
         print_words("target", "%s: %s", target, refused == NULL ? "is there" : refused);
 }
 
+/* Why no replay sends it, as that would say; NULL where one may. */
+static const char *lacks_what(const struct story *s)
+{
+    if (text(s, "task_id") == NULL)
+        return text(s, "raw") == NULL ? "the dead letter itself could not be decoded" : NULL;
+    bool whole = text(s, "payload") != NULL || text(s, "record") != NULL;
+    return strcmp(text(s, "reason"), "OVERSIZED") == 0 && !whole
+               ? "its payload was too large to be kept"
+               : NULL;
+}
+
 static void print_replay(const struct story *s)
 {
     const char *status = text(s, "status"), *id = text(s, "id");
+    const char *lacks = lacks_what(s);
+    if (lacks != NULL) {
+        print_words("", "not possible: %s", lacks);
+        return;
+    }
     if (text(s, "task_id") == NULL) {
         print_line("", "there is no task to send; the bytes can go to the router again:");
         print_words("", "reprise dlq replay --id %s --to router --reason WHY", id);

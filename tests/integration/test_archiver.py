@@ -43,7 +43,7 @@ def letter(number, **fields):
         "task": task,
         "raw": None,
         "reason": "EXHAUSTED",
-        "detail": "3 of 3 attempts",
+        "detail": "execution 3, max_attempts 3",
         "category": "NETWORK",
         "policy": "default",
         "attempts": 3,

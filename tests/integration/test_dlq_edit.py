@@ -213,7 +213,7 @@ def test_what_was_replayed_can_be_edited_again(edits):
 def test_show_tells_what_was_done_and_what_came_of_it(edits):
     id = edits.die()
     text = edits.show(id)
-    assert f"dead letter {id}: EXHAUSTED by policy default, 3 of 3 attempts" in text
+    assert f"dead letter {id}: EXHAUSTED by policy default, execution 3, max_attempts 3" in text
     assert "status        dead" in text and "comes from" not in text
     assert f"reprise dlq replay --id {id} --reason WHY" in text
     edits.edit(id, "--jq", ".payload.n = 1", *YES, "--as", "ada")

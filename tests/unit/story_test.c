@@ -21,8 +21,9 @@ static int run(const char *words, const struct pg_answer *answers)
 #define SHOWN                                                                                      \
     "reason|status|task_type|attempt|attempts|category|target|job|came_back_when|came_of_it|"      \
     "replays|replay_of|status_when|id|task_id|group_hex|failed_ms|decided_ms|error_class|causes|"  \
-    "policy|replay_job"
-#define REST "7|t|00ab|1000|1000|TimeoutError|[[\"E\", \"m\"]]|p|j-0"
+    "policy|replay_job|payload|was_fallback"
+#define TASK "7|t|00ab|1000|1000|TimeoutError|[[\"E\", \"m\"]]|p|j-0|"
+#define REST TASK "\\x00|f"
 
 static void a_dead_letter_s_story_is_told(void **state)
 {
@@ -61,6 +62,10 @@ static void a_dead_letter_s_story_is_told(void **state)
          "came back     dead again, now: dead letter 9\n"},
         {"OVERSIZED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|3|NULL|" REST,
          "comes from    dead letter 3, sent again by replay j-0\n"},
+        {"OVERSIZED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" TASK "NULL|f",
+         "not possible: its payload was too large to be kept\n"},
+        {"EXHAUSTED|dead|q|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" TASK "\\x00|t",
+         "today         policy q decides the same: "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct pg_answer answers[] = {
