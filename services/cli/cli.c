@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,12 @@ void cli_error(const char *fmt, ...)
     (void)fprintf(stderr, "reprise: %.*s\n", (int)line.len,
                   line.data == NULL ? "" : (const char *)line.data);
     rp_buf_clear(&line);
+}
+
+void cli_tell_limit(int64_t n, int64_t limit)
+{
+    if (n >= limit)
+        cli_error("there may be more than these %" PRId64 ": --limit N", limit);
 }
 
 static int bad_word(const char *what, const struct rp_suggestion *s, const char *dashes)
@@ -244,11 +251,24 @@ static int run_command(const struct cli_command *c, const char *config_file, str
     return rc;
 }
 
+/* An option in front of the command, where there is but --config. */
+static int parse_config(const char *word, struct words *w, const char **config_file)
+{
+    struct cli_args args = {.command = &(struct cli_command){.name = ""}};
+    int rc = parse_option(&args, word, w);
+    if (rc == CLI_OK)
+        *config_file = args.config_file;
+    return rc;
+}
+
 /* The word behind a group: its command, or a wish for help. */
 static int run_in_group(const struct cli_command *const *commands, const char *group,
                         const char *config_file, struct words *w)
 {
-    const char *name = take(w);
+    const char *name;
+    while ((name = take(w)) != NULL && name[0] == '-' && !is_help(name))
+        if (parse_config(name, w, &config_file) != CLI_OK)
+            return CLI_USAGE;
     if (name == NULL || is_help(name)) {
         cli_help_group(name == NULL ? stderr : stdout, commands, group);
         return name == NULL ? CLI_USAGE : CLI_OK;
@@ -272,10 +292,8 @@ int cli_main(const struct cli_command *const *commands, int argc, char **argv)
             (void)printf("reprise %s\n", REPRISE_VERSION);
             return CLI_OK;
         }
-        struct cli_args args = {.command = &(struct cli_command){.name = ""}};
-        if (parse_option(&args, word, &w) != CLI_OK)
+        if (parse_config(word, &w, &config_file) != CLI_OK)
             return CLI_USAGE;
-        config_file = args.config_file;
     }
     if (word == NULL) {
         cli_help_all(stderr, commands);

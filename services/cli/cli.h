@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Exit codes of `reprise`. */
@@ -86,6 +87,9 @@ struct rp_config *cli_config_load(const struct cli_args *args);
 
 /* Prints "reprise: ..." on stderr, as one line that is safe for a terminal. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Says, on stderr, that there may be more than the limit of a list of `n` let through. */
+void cli_tell_limit(int64_t n, int64_t limit);
 
 /* All commands, in the order of --help. Ends with NULL. */
 extern const struct cli_command *const cli_commands[];

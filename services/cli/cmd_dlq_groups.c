@@ -206,10 +206,16 @@ static int groups(struct dlq *d)
     add_question(d, &q, limit, hours);
     rp_query_add(&q, ") AS a ORDER BY a.count DESC, a.group");
     int code = dlq_query_ask(d, &q, &result);
-    if (code != CLI_OK || d->form != DLQ_FORM_TABLE)
-        return code == CLI_OK ? dlq_print(d, result) : code;
-    code = PQntuples(result) > 0 ? print_blocks(result, hours) : dlq_nothing();
-    PQclear(result);
+    if (code != CLI_OK)
+        return code;
+    int n = PQntuples(result);
+    if (d->form != DLQ_FORM_TABLE) {
+        code = dlq_print(d, result);
+    } else {
+        code = n > 0 ? print_blocks(result, hours) : dlq_nothing();
+        PQclear(result);
+    }
+    cli_tell_limit(n, limit);
     return code;
 }
 

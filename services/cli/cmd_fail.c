@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "codec.h"
 #include "config.h"
+#include "policies.h"
 #include "sender.h"
 
 #define MOST_HEADERS 100
@@ -137,6 +138,22 @@ static int read_attempt(const char *text, int32_t *out, struct rp_error *err)
     return 0;
 }
 
+static int check_target(const char *target, struct rp_error *err)
+{
+    if (target == NULL || rp_config_is_topic_name(rp_str(target)))
+        return 0;
+    return rp_fail(err, RP_E_RANGE, RP_POISON, "--target is the name of a topic, not '%s'", target);
+}
+
+/* The routers' file may have one that ours has not. */
+static void warn_of_category(const struct rp_config *config, const char *name)
+{
+    if (name != NULL && rp_category_find(config->policies, rp_str(name)) == NULL)
+        cli_error("there is no category '%s' in this configuration: where the router's has none "
+                  "either, its rules decide",
+                  name);
+}
+
 static const char *value_or(const struct cli_args *args, const char *option, const char *fallback)
 {
     const char *value = cli_value(args, option);
@@ -172,7 +189,8 @@ static int event_read(const struct cli_args *args, size_t max_payload, struct ev
         .first_failed_at_ms = RP_NO_TIME,
         .failed_at_ms = rp_wall_ms(),
     };
-    if (read_attempt(cli_value(args, "attempt"), &t->attempt, err) != 0 ||
+    if (check_target(cli_value(args, "target"), err) != 0 ||
+        read_attempt(cli_value(args, "attempt"), &t->attempt, err) != 0 ||
         read_headers(args, e->headers, &t->n_headers, err) != 0 ||
         read_causes(args, e->causes, &t->n_causes, err) != 0)
         return -1;
@@ -185,6 +203,7 @@ static int send_one(const struct cli_args *args, const struct rp_config *config,
     struct rp_error err;
     int rc = CLI_FAILED;
 
+    warn_of_category(config, cli_value(args, "category"));
     if (e == NULL) {
         cli_error("no memory");
     } else if (event_read(args, (size_t)config->topics.max_message_bytes, e, &err) != 0 ||

@@ -82,7 +82,11 @@ static int list(struct jobs *j)
     else if (n > 0)
         table_print(stdout, result, 40);
     PQclear(result);
-    return n > 0 ? CLI_OK : CLI_NOTHING;
+    cli_tell_limit(n, limit);
+    if (n > 0)
+        return CLI_OK;
+    cli_error(cli_value(j->args, "open") != NULL ? "no replay is open" : "there are no replays");
+    return CLI_NOTHING;
 }
 
 static void print_fields(const PGresult *result)

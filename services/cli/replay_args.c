@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "units.h"
+#include "utf8.h"
 
 #define MOST_PROGRAM (1 << 20)
 
@@ -26,15 +27,16 @@ bool replay_rate_parse(const char *text, double *out)
     return end != text && *end == '\0' && isfinite(*out) && *out > 0 && *out <= 1e9;
 }
 
+/* A bare 1 is all or 1%: who knows? */
 static bool parse_share(const char *text, double *out)
 {
     char *end;
     *out = strtod(text, &end);
     if (end != text && strcmp(end, "%") == 0) {
         *out /= 100;
-        end++;
+        return *out >= 0 && *out <= 1;
     }
-    return end != text && *end == '\0' && *out >= 0 && *out <= 1;
+    return end != text && *end == '\0' && *out >= 0 && *out < 1;
 }
 
 static int read_count(const struct cli_args *args, const char *name, int64_t *out)
@@ -58,7 +60,7 @@ static int read_share(const struct cli_args *args, const char *name, double *out
     const char *text = cli_value(args, name);
     if (text == NULL || parse_share(text, out))
         return CLI_OK;
-    return refuse(name, "a share like 10% or 0.1", text);
+    return refuse(name, "a share like 10% or 0.1 (all of it is 100%)", text);
 }
 
 static int read_numbers(const struct cli_args *args, struct rp_replay_options *o)
@@ -114,6 +116,15 @@ static char *read_file(const char *path)
     return NULL;
 }
 
+/* A job's options are JSON. */
+static int check_text(const char *option, const char *text)
+{
+    if (text == NULL || rp_utf8_valid(rp_str(text)))
+        return CLI_OK;
+    cli_error("--%s is no UTF-8", option);
+    return CLI_USAGE;
+}
+
 static int read_changes(const struct cli_args *args, struct rp_replay_options *o)
 {
     struct rp_error err;
@@ -133,7 +144,9 @@ static int read_changes(const struct cli_args *args, struct rp_replay_options *o
     if (schema != NULL && (o->payload_schema = read_file(schema)) == NULL)
         return CLI_USAGE;
     o->jq = program[0] == '@' ? read_file(program + 1) : strdup(program);
-    return o->jq == NULL ? CLI_USAGE : CLI_OK;
+    if (o->jq == NULL || check_text("jq", o->jq) != CLI_OK)
+        return CLI_USAGE;
+    return check_text("payload-schema", o->payload_schema);
 }
 
 int replay_args_read(const struct cli_args *args, struct rp_replay_options *out, double *out_rate)

@@ -58,6 +58,23 @@ static void print_time(const struct preview *p)
     (void)putchar('\n');
 }
 
+/* What would end it before its end. */
+static void print_stops(const struct preview *p)
+{
+    const struct rp_replay_options *o = p->request->options;
+    if (o->canary >= p->total)
+        (void)printf("Canaries:   all of them: there is nothing that would wait for how they do\n");
+    if (o->canary > 0 && o->canary_share <= 0)
+        (void)printf("Stops:      as soon as a canary came back dead\n");
+    else if (o->canary > 0)
+        (void)printf("Stops:      as soon as more than %g%% of the canaries came back dead\n",
+                     100 * o->canary_share);
+    if (o->stop_if_dead >= 0)
+        (void)printf("Stops:      as soon as more than %g%% of what was sent came back dead (of 20 "
+                     "at least)\n",
+                     100 * o->stop_if_dead);
+}
+
 /* Whoever names a status may have meant to leave one out, and means all the others. */
 static void print_not_dead(int64_t replayed, int64_t discarded)
 {
@@ -89,6 +106,7 @@ static int print_sums(struct preview *p)
         (void)printf("Payloads:   %s, %" PRId64 " bytes on average, the largest %s bytes\n", sum,
                      bytes / p->total, PQgetvalue(r, 0, 2));
         print_time(p);
+        print_stops(p);
     }
     PQclear(r);
     if (p->held_back > 0)
@@ -197,8 +215,14 @@ static int print_changes(struct preview *p)
 static int print_all(struct preview *p)
 {
     int code = print_sums(p);
-    if (code == CLI_OK && p->total == 0)
+    if (code == CLI_OK && p->total == 0) {
+        cli_error(
+            p->held_back > 0
+                ? "nothing to replay but what is held back"
+                : "nothing to replay: none that matches is dead (or of the status asked for), "
+                  "or it was archived just now; `reprise dlq stats --by status` tells");
         return CLI_NOTHING;
+    }
     if (code == CLI_OK)
         code = print_taskless(p);
     if (code == CLI_OK)

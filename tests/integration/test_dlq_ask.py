@@ -179,6 +179,7 @@ def test_groups_show_what_became_of_them(db):
     last_day = db.query("select count(*) from archive where dead_at >= date_trunc('hour', now()) - interval '23 hours'")
     assert abs(sum(sum(g["trend"]) for g in groups) - last_day[0][0]) <= 2
     text = db.run("groups", "--limit", 1, env={"LC_ALL": "C.UTF-8"})
+    assert "there may be more than these 1: --limit N" in db.stderr
     assert set("\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588") & set(text)
     assert "replayed 2" in text or "replayed 1" in text
     assert db.run("groups", env={"LC_ALL": "C"}).isascii()

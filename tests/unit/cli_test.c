@@ -150,6 +150,8 @@ static void the_configuration_is_named_anywhere_or_in_the_environment(void **sta
     assert_string_equal(seen.config, "a.yaml");
     assert_int_equal(run("--config=a.yaml fail --config b.yaml --first 1"), CLI_NOTHING);
     assert_string_equal(seen.config, "b.yaml");
+    assert_int_equal(run("sum -c c.yaml add --first 1"), CLI_NOTHING);
+    assert_string_equal(seen.config, "c.yaml");
 }
 
 static void an_unknown_option_is_refused_with_a_suggestion(void **state)
@@ -161,6 +163,8 @@ static void an_unknown_option_is_refused_with_a_suggestion(void **state)
     assert_refused("fail --nothing-like-it", "--help lists what there is");
     assert_refused("fail -x", "unknown option '-x'");
     assert_refused("--verson", "unknown option '--verson'");
+    assert_refused("sum --verson add", "unknown option '--verson'");
+    assert_refused("sum -c", "option '-c' needs a value");
 }
 
 static void an_unknown_command_is_refused_with_a_suggestion(void **state)
