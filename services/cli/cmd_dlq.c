@@ -247,7 +247,7 @@ static int list(struct dlq *d)
         (with_payload && payload == PAYLOAD_BAD))
         return CLI_USAGE;
     if (rp_db_script(d->db, RP_QUERY_ONE_BY_ONE, &err) != 0)
-        return dlq_failed(d, &err);
+        return dlq_failed(&err);
     return d->form == DLQ_FORM_JSON ? list_json(d, &cursor, limit)
                                     : list_table(d, &cursor, limit, payload);
 }

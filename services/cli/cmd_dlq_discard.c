@@ -27,15 +27,16 @@ static int change(struct dlq *d, const struct dlq_act *a, bool undo)
     progress_begin(&shown, undo ? "restored" : "discarded", a->count);
     int failed = rp_discard_run(d->db, &discard, &progress, &err);
     progress_end(&shown);
-    return dlq_act_end(d, a, undo ? "restored" : "discarded", progress.changed, failed, &err);
+    return dlq_act_end(a, undo ? "restored" : "discarded", progress.changed, failed, &err);
 }
 
 static int discard(struct dlq *d)
 {
     bool undo = cli_value(d->args, "undo") != NULL, done;
     struct dlq_act a;
-    int code = dlq_act_begin(d, undo ? "restore" : "discard",
-                             undo ? "status = discarded" : "status = dead", &a, &done);
+    const struct dlq_act_kind kind = {.verb = undo ? "restore" : "discard",
+                                      .only = undo ? "status = discarded" : "status = dead"};
+    int code = dlq_act_begin(d, &kind, &a, &done);
     if (code == CLI_OK && !done)
         code = change(d, &a, undo);
     dlq_act_clear(&a);

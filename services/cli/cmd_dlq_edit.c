@@ -39,10 +39,8 @@ struct edit {
 
 static int failed(const struct rp_error *err)
 {
-    cli_error("%s", err->text);
-    return err->code == RP_E_NOT_FOUND ? CLI_NOTHING
-           : err->cls == RP_POISON     ? CLI_USAGE
-                                       : CLI_FAILED;
+    int code = database_refused(err);
+    return err->code == RP_E_NOT_FOUND ? CLI_NOTHING : code;
 }
 
 /* The program of --jq, itself or from a file. */

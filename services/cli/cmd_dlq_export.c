@@ -40,7 +40,7 @@ static int export(struct dlq *d)
     progress_end(&shown);
     rp_query_clear(&where);
     if (failed != 0)
-        return dlq_failed(d, &err);
+        return dlq_failed(&err);
     (void)fprintf(to_stdout ? stderr : stdout, "exported %s dead letter%s\n",
                   dlq_count_text(progress.exported, count), progress.exported == 1 ? "" : "s");
     return progress.exported > 0 ? CLI_OK : CLI_NOTHING;

@@ -43,14 +43,16 @@ static int delete_them(struct dlq *d, const struct dlq_act *a)
     int failed = rp_purge_run(d->db, &purge, &progress, &err);
     progress_end(&shown.deleted);
     rp_query_clear(&where);
-    return dlq_act_end(d, a, "deleted", progress.deleted, failed, &err);
+    return dlq_act_end(a, "deleted", progress.deleted, failed, &err);
 }
 
 static int purge(struct dlq *d)
 {
     struct dlq_act a;
     bool done;
-    int code = dlq_act_begin(d, "delete", "status != replaying", &a, &done);
+    const struct dlq_act_kind kind = {
+        .verb = "delete", .only = "status != replaying", .for_good = true};
+    int code = dlq_act_begin(d, &kind, &a, &done);
     if (code == CLI_OK && !done)
         code = delete_them(d, &a);
     dlq_act_clear(&a);

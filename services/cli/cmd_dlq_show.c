@@ -240,7 +240,7 @@ static int run_query(struct shown *s, struct rp_query *q, PGresult **out)
     struct rp_error err;
     int failed = rp_query_run(q, s->db, out, &err);
     rp_query_clear(q);
-    return failed == 0 ? CLI_OK : dlq_refused(s->db, &err);
+    return failed == 0 ? CLI_OK : database_refused(&err);
 }
 
 static int ask_which(struct shown *s, PGresult **out)
@@ -314,8 +314,7 @@ static int connect_and_show(struct shown *s)
                               &err) == 0 &&
         rp_db_open(s->config->postgres.dsn, "reprise", TIMEOUT_MS, &s->db, &err) == 0)
         return show(s);
-    (void)database_failed(&err);
-    return err.cls == RP_POISON ? CLI_USAGE : CLI_FAILED;
+    return database_refused(&err);
 }
 
 static int run(const struct cli_args *args)

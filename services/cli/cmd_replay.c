@@ -22,12 +22,6 @@ struct replay {
     char shown_at[40];
 };
 
-static int failed(const struct rp_error *err)
-{
-    (void)database_failed(err);
-    return err->cls == RP_POISON ? CLI_USAGE : CLI_FAILED;
-}
-
 static int connect(struct replay *r)
 {
     struct rp_error err;
@@ -44,7 +38,7 @@ static int act(struct replay *r)
     struct rp_error err;
     if (rp_replay_plan(r->db, &r->request, job, &total, &err) != 0 &&
         replay_find_planned(r->config, r->db, job, &total) != 0)
-        return failed(&err);
+        return database_refused(&err);
     if (total == 0) {
         cli_error("nothing to replay any more: somebody else has it");
         return CLI_NOTHING;
@@ -66,7 +60,7 @@ static int note_time(struct replay *r)
     struct rp_error err;
     PGresult *result;
     if (rp_db_query(r->db, RP_QUERY_SEEN_UNTIL, 0, NULL, &result, &err) != 0)
-        return failed(&err);
+        return database_refused(&err);
     (void)snprintf(r->shown_at, sizeof r->shown_at, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);
     r->request.archived_by = r->shown_at;
@@ -80,8 +74,6 @@ static int ask_and_act(struct replay *r)
     int code = note_time(r);
     if (code == CLI_OK)
         code = replay_preview(r->config, r->db, &r->request, &total);
-    if (code == CLI_NOTHING)
-        cli_error("nothing to replay");
     if (code != CLI_OK || cli_value(r->args, "dry-run") != NULL)
         return code;
     (void)putchar('\n');
@@ -105,7 +97,7 @@ static int with_filter(struct replay *r)
     } else if (connect(r) != CLI_OK) {
         code = CLI_FAILED;
     } else if (rp_filter_check(filter, r->db, &err) != 0) {
-        code = failed(&err);
+        code = database_refused(&err);
     } else {
         code = ask_and_act(r);
     }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "database.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "config.h"
+
+#define UNDEFINED_TABLE "42P01"
 
 /* How long a question may take, unless a command says otherwise. */
 #define TIMEOUT_MS 60000
@@ -21,10 +25,26 @@ int64_t database_number(const PGresult *result, int row, int column)
     return strtoll(PQgetvalue(result, row, column), NULL, 10);
 }
 
+bool database_said(const struct rp_error *err, const char *sqlstate)
+{
+    char end[16];
+    int len = snprintf(end, sizeof end, " (%s)", sqlstate);
+    size_t n = strlen(err->text);
+    return n >= (size_t)len && strcmp(err->text + n - len, end) == 0;
+}
+
 int database_failed(const struct rp_error *err)
 {
     cli_error("%s", err->text);
+    if (database_said(err, UNDEFINED_TABLE))
+        cli_error("run `reprise db migrate` first");
     return CLI_FAILED;
+}
+
+int database_refused(const struct rp_error *err)
+{
+    int code = database_failed(err);
+    return err->cls == RP_POISON ? CLI_USAGE : code;
 }
 
 int database_run_with(const struct cli_args *args, database_with_fn *run, void *opaque)

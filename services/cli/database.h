@@ -22,7 +22,11 @@ RP_NODISCARD int database_no_hurry(struct rp_db *db, struct rp_error *err);
 /* The number in a row; 0 where it is null. */
 int64_t database_number(const PGresult *result, int row, int column);
 
-/* Prints the error; returns CLI_FAILED. */
+/* Print the error, and what to do where that is known. Returns CLI_FAILED, the second CLI_USAGE
+ * where what was asked for is to blame. */
 int database_failed(const struct rp_error *err);
+int database_refused(const struct rp_error *err);
+/* By the SQLSTATE that ends PostgreSQL's errors. */
+bool database_said(const struct rp_error *err, const char *sqlstate);
 
 #endif

@@ -12,6 +12,7 @@
 #define MAX_CELL 40
 /* Of a question; what takes longer is ended by the server, so that it works on for nobody. */
 #define STATEMENT_TIMEOUT "SET statement_timeout = '55s'"
+#define QUERY_CANCELED    "57014"
 
 struct run {
     struct dlq *d;
@@ -34,17 +35,12 @@ static int read_form(const struct cli_args *args, enum dlq_form *out)
     return CLI_USAGE;
 }
 
-int dlq_refused(struct rp_db *db, const struct rp_error *err)
+int dlq_failed(const struct rp_error *err)
 {
-    cli_error("%s", err->text);
-    if (strcmp(rp_db_sqlstate(db), "42P01") == 0)
-        cli_error("run `reprise db migrate` first");
-    return err->cls == RP_POISON ? CLI_USAGE : CLI_FAILED;
-}
-
-int dlq_failed(struct dlq *d, const struct rp_error *err)
-{
-    return dlq_refused(d->db, err);
+    int code = database_refused(err);
+    if (database_said(err, QUERY_CANCELED))
+        cli_error("where it took too long, ask for less: --since, --type or --group");
+    return code;
 }
 
 static int connected(const struct cli_args *args, struct rp_db *db, void *opaque)
@@ -55,7 +51,7 @@ static int connected(const struct cli_args *args, struct rp_db *db, void *opaque
     r->d->db = db;
     if (rp_db_script(db, STATEMENT_TIMEOUT, &err) != 0 ||
         rp_filter_check(r->d->filter, db, &err) != 0)
-        return dlq_failed(r->d, &err);
+        return dlq_failed(&err);
     return r->run(r->d);
 }
 
@@ -76,7 +72,7 @@ int dlq_query_ask(struct dlq *d, struct rp_query *q, PGresult **out)
     struct rp_error err;
     int failed = rp_query_run(q, d->db, out, &err);
     rp_query_clear(q);
-    return failed == 0 ? CLI_OK : dlq_failed(d, &err);
+    return failed == 0 ? CLI_OK : dlq_failed(&err);
 }
 
 void dlq_add_filter(struct dlq *d, struct rp_query *q)

@@ -36,8 +36,7 @@ void dlq_add_filter(struct dlq *d, struct rp_query *q);
 void dlq_add_counts(struct dlq *d, struct rp_query *q);
 
 /* Prints an error of the database's; returns its exit code. */
-int dlq_failed(struct dlq *d, const struct rp_error *err);
-int dlq_refused(struct rp_db *db, const struct rp_error *err);
+int dlq_failed(const struct rp_error *err);
 
 /* Says on stderr that nothing matched; CLI_NOTHING. */
 int dlq_nothing(void);

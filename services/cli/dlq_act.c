@@ -40,7 +40,9 @@ static int ask_groups(struct dlq *d, PGresult **out)
     rp_query_add(&q, "SELECT sum(g.n)::bigint, sum(sum(g.n)) OVER ()::bigint,"
                      " (count(*) OVER ())::bigint, lpad(to_hex(g.fingerprint), 16, '0'),"
                      " coalesce(e.task_type || ': ', '') || coalesce(e.error_class || ': ', '')"
-                     "  || left(coalesce(e.message, ''), 300) FROM ");
+                     "  || left(coalesce(e.message, ''), 300),"
+                     " coalesce(sum(sum(g.n) FILTER (WHERE g.status = 'dead')) OVER (), 0)::bigint"
+                     " FROM ");
     dlq_add_counts(d, &q);
     rp_query_add(&q, " AS g LEFT JOIN error_group AS e ON e.fingerprint = g.fingerprint"
                      " GROUP BY g.fingerprint, e.task_type, e.error_class, e.message"
@@ -64,15 +66,25 @@ static void print_groups(const PGresult *r, const struct dlq_act *a)
         (void)printf("%12s  and %d groups more\n", "", (int)(groups - GROUPS_SHOWN));
 }
 
-static int show(struct dlq *d, struct dlq_act *a)
+static void print_dead(int64_t n)
+{
+    char count[RP_UNIT_TEXT];
+    if (n > 0)
+        (void)printf("%12s  of them %s dead: neither replayed nor discarded\n",
+                     dlq_count_text(n, count), n == 1 ? "is" : "are");
+}
+
+static int show(struct dlq *d, bool for_good, struct dlq_act *a)
 {
     PGresult *result;
     int code = ask_groups(d, &result);
     if (code != CLI_OK)
         return code;
     if (PQntuples(result) > 0) {
-        a->count = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+        a->count = database_number(result, 0, 1);
         print_groups(result, a);
+        if (for_good)
+            print_dead(database_number(result, 0, 5));
     }
     PQclear(result);
     if (a->count > 0)
@@ -88,29 +100,28 @@ static int ask(struct dlq *d, const char *verb, const struct dlq_act *a)
     return consent_ask(d->args, question);
 }
 
-int dlq_act_begin(struct dlq *d, const char *verb, const char *only, struct dlq_act *out,
-                  bool *done)
+int dlq_act_begin(struct dlq *d, const struct dlq_act_kind *kind, struct dlq_act *out, bool *done)
 {
     struct rp_error err;
     *out =
         (struct dlq_act){.actor = consent_actor(d->args), .reason = cli_value(d->args, "reason")};
     *done = false;
-    int code = check(d, verb);
-    if (code == CLI_OK && rp_filter_where(d->filter, only, &err) != 0)
-        return dlq_failed(d, &err);
+    int code = check(d, kind->verb);
+    if (code == CLI_OK && rp_filter_where(d->filter, kind->only, &err) != 0)
+        return dlq_failed(&err);
     if (code == CLI_OK && (out->filter = filter_text(d->filter)) == NULL)
         code = CLI_FAILED;
     if (code == CLI_OK && database_no_hurry(d->db, &err) != 0)
-        return dlq_failed(d, &err);
+        return dlq_failed(&err);
     if (code == CLI_OK)
         code = ask_now(d, out);
     if (code == CLI_OK)
-        code = show(d, out);
+        code = show(d, kind->for_good, out);
     if (code == CLI_OK && cli_value(d->args, "dry-run") != NULL) {
         *done = true;
         return CLI_OK;
     }
-    return code == CLI_OK ? ask(d, verb, out) : code;
+    return code == CLI_OK ? ask(d, kind->verb, out) : code;
 }
 
 void dlq_act_clear(struct dlq_act *a)
@@ -118,11 +129,11 @@ void dlq_act_clear(struct dlq_act *a)
     free(a->filter);
 }
 
-int dlq_act_end(struct dlq *d, const struct dlq_act *a, const char *did, int64_t n, int failed,
+int dlq_act_end(const struct dlq_act *a, const char *did, int64_t n, int failed,
                 const struct rp_error *err)
 {
     char count[RP_UNIT_TEXT], all[RP_UNIT_TEXT];
-    int code = failed == 0 ? CLI_OK : dlq_failed(d, err);
+    int code = failed == 0 ? CLI_OK : dlq_failed(err);
     bool stopped = failed == 0 && progress_stopped() && n < a->count;
     if (n > 0 || failed == 0)
         (void)printf("%s %s dead letter%s\n", did, dlq_count_text(n, count), n == 1 ? "" : "s");
@@ -131,5 +142,10 @@ int dlq_act_end(struct dlq *d, const struct dlq_act *a, const char *did, int64_t
                   dlq_count_text(a->count, all));
     if (stopped || (code != CLI_OK && n > 0))
         return CLI_PARTLY;
-    return code;
+    if (code != CLI_OK || n >= a->count)
+        return code;
+    cli_error("%s of those shown were left alone: they changed meanwhile, or were archived within "
+              "30 s before; run it again",
+              dlq_count_text(a->count - n, count));
+    return CLI_PARTLY;
 }

@@ -13,15 +13,19 @@ struct dlq_act {
     const char *actor, *reason;
 };
 
-/* `only` is put to the filter: an expression. `verb` is as in "discard 3 dead letters?". Prints
- * what there is. CLI_OK to go on; else an exit code, and *done when nothing is wrong (--dry-run).
- * Ends with dlq_act_clear in any case. */
-int dlq_act_begin(struct dlq *d, const char *verb, const char *only, struct dlq_act *out,
-                  bool *done);
+struct dlq_act_kind {
+    const char *verb; /* as in "discard 3 dead letters?" */
+    const char *only; /* put to the filter: an expression */
+    bool for_good;    /* also says how many nobody has seen to yet */
+};
+
+/* Prints what there is, and asks. CLI_OK to go on; else an exit code, and *done when nothing is
+ * wrong (--dry-run). Ends with dlq_act_clear in any case. */
+int dlq_act_begin(struct dlq *d, const struct dlq_act_kind *kind, struct dlq_act *out, bool *done);
 void dlq_act_clear(struct dlq_act *a);
 
 /* How it ended: prints "discarded 3 dead letters", and the rest where it is not all. */
-int dlq_act_end(struct dlq *d, const struct dlq_act *a, const char *did, int64_t n, int failed,
+int dlq_act_end(const struct dlq_act *a, const char *did, int64_t n, int failed,
                 const struct rp_error *err);
 
 #endif

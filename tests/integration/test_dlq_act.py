@@ -130,12 +130,30 @@ def test_what_an_archiver_has_under_way_is_left_alone(make, another_role):
     assert db.count("task_type = 'type-1' and status = 'dead' and record_topic = 'under way'") == dead
 
 
+def test_what_may_have_come_with_something_under_way_is_left_alone_and_said_to_be(make):
+    db = make("fresh", 60)
+    fresh = db.count("task_type = 'type-1'")
+    db.query(
+        "update dead_letter set archived_at = now() - CASE WHEN task_type = 'type-1' THEN interval '1 s'"
+        " ELSE interval '1 minute' END"
+    )
+    by_another_role(db)
+    db.query(
+        "insert into archive_offset (topic, partition, epoch, next_offset, owner) values ('t', 0, 1, 1, 'archiver/1')"
+    )
+    with psycopg.connect(db.dsn, application_name="archiver/1"):
+        text = db.run("discard", "--where", "all", "--reason", "x", "--yes", code=5)
+    assert f"discarded {60 - fresh} dead letters" in text, text
+    assert f"{fresh} of those shown were left alone" in db.stderr, db.stderr
+    assert db.count("status = 'dead'") == fresh == db.count("status = 'dead' and task_type = 'type-1'")
+
+
 def test_two_people_discard_at_once_and_each_row_is_one_s(make):
     db = make("two", 12000)
     filters = [["--where", "all"], ["--where", "id > 3000"], ["--type", "type-1,type-2"], ["--where", "all"]]
 
     def discard(number):
-        text = db.run("discard", *filters[number], "--reason", "x", "--as", f"p{number}", "--yes", code=(0, 4))
+        text = db.run("discard", *filters[number], "--reason", "x", "--as", f"p{number}", "--yes", code=(0, 4, 5))
         return int(text.rsplit("discarded ", 1)[1].split()[0].replace(",", "")) if "discarded" in text else 0
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -153,7 +171,7 @@ def test_discard_and_restore_and_purge_at_once(make):
         ["purge", "--type", "type-1"], ["discard", "--where", "id > 100"],
     ]  # fmt: skip
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(lambda c: db.run(*c, "--reason", "x", "--yes", code=(0, 4)), commands))
+        list(pool.map(lambda c: db.run(*c, "--reason", "x", "--yes", code=(0, 4, 5)), commands))
     db.assert_counted()
     assert db.count("task_type = 'type-1'") == 0
 
@@ -497,10 +515,13 @@ def test_no_import_gives_an_id_that_a_batch_of_the_archiver_has(make, tmp_path):
 def test_purge_deletes_all_but_what_is_being_replayed(make, tmp_path):
     db = make("purge", 3000)
     db.set_status("replaying", "id % 10 = 2")
-    db.set_status("discarded", "id % 10 = 3")
+    db.set_status("discarded", "id % 7 = 3 and id % 10 <> 2")
     stay = db.count("task_type = 'type-1' and status = 'replaying'")
     go = db.count("task_type = 'type-1'") - stay
-    assert stay > 0 and f"{go} dead letters" in db.run("purge", "--type", "type-1", "--dry-run")
+    text = db.run("purge", "--type", "type-1", "--dry-run")
+    dead = db.count("task_type = 'type-1' and status = 'dead'")
+    assert stay > 0 and f"{go} dead letters" in text
+    assert 0 < dead < go and f"{dead}  of them are dead: neither replayed nor discarded" in text
     path = tmp_path / "gone.jsonl.zst"
     db.run("purge", "--type", "type-1", "--export", tmp_path / "no/folder/x", "--reason", "x", "--yes", code=1)
     assert db.count() == 3000
