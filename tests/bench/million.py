@@ -6,6 +6,8 @@ import json
 import math
 import sys
 
+SOURCE = "the figures below"
+
 # What is measured: the name here, the figure's name, and what it says.
 MEASURED = {
     "router_rate": ("router, 200 B, 3 brokers: throughput", "events/s of a router's worker on 2 cores"),
@@ -206,7 +208,7 @@ def main():
     figures, source = [], "not yet: a question mark stands for what depends on it"
     if len(sys.argv) > 1:
         with open(sys.argv[1]) as file:
-            figures, source = json.load(file), "the figures below"
+            figures, source = json.load(file), SOURCE
     sys.stdout.write(page(figures, source))
 
 
