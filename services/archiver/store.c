@@ -304,8 +304,8 @@ static int look_at_day(struct store *s, int64_t day, struct rp_error *err)
     const char *values[] = {name};
     PGresult *result;
     partition_name(day, name);
-    if (rp_db_query(s->db, "SELECT " WHY_NOT_BY_NAME OF_PARTITION("$1"), 1, values, &result, err) !=
-        0)
+    if (rp_db_query(s->db, "SELECT " WHY_NOT_BY_NAME OF_PARTITION("$1"), 1, values, &result,
+                    err) != 0)
         return -1;
     if (PQntuples(result) == 0) {
         PQclear(result);
@@ -379,7 +379,7 @@ static int say_table(struct store *s, struct rp_error *err)
     return say(s, err,
                "LOCK TABLE ONLY dead_letter IN ROW EXCLUSIVE MODE;"
                "SELECT pg_temp.fence(count(*), 1)" OF_PARTITION("'%s'") " AND " WHY_NOT_BY_NAME
-                                                                        " IS NULL; COPY %s (",
+               " IS NULL; COPY %s (",
                name, name);
 }
 
@@ -409,8 +409,8 @@ static int say_straight(struct store *s, const struct store_claim *claims, size_
 }
 
 /* The dead letter that was replayed, for one that a replay led to. It is looked for once for all
- * that have the same task, of which the job may have as many. n + 0: by the task, not from the
- * job's last item on, whatever the statistics say. */
+ * that have the same task, of which the job may have as many. n + 0: by the task, not from the job's
+ * last item on, whatever the statistics say. */
 #define ORIGIN                                                                                     \
     ", origin AS MATERIALIZED (SELECT t.*, i.* FROM (SELECT DISTINCT replay_job AS job, task_id"   \
     " AS task FROM pg_temp.incoming WHERE replay_job IS NOT NULL) AS t, LATERAL (SELECT dead_at"   \
