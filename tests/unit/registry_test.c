@@ -341,6 +341,7 @@ static void an_id_fails_for_as_long_as_it_is_refused(void **state)
     const char *json;
     while (rp_registry_schema(f->registry, 9, &json, &f->err) != 0 && f->err.code == RP_E_TIMEOUT)
         (void)usleep(1000);
+    assert_int_equal(f->err.cls, RP_POISON);
     say(f, 500, "");
     assert_int_equal(fail_for_s(f, 7, 20), 40000);
     test_mono_ms += 30001; /* nobody asked */
