@@ -33,7 +33,7 @@ struct late {
 
 struct load {
     const char *target;
-    rd_kafka_topic_t *topic; /* NULL: it sends nothing */
+    rd_kafka_topic_t *topic;
     bool raw;
     long rate, total, min_ms, max_ms;
     int64_t from_us, until_us; /* who is due meanwhile is measured */
@@ -187,6 +187,31 @@ static void print_result(const struct load *l, const struct pulse *pulse)
     (void)printf("}\n");
 }
 
+/* Returns what tells, once all has come, when the processor kept its speed. */
+static struct pulse *send_and_receive(struct load *l, const char *topic, long seconds)
+{
+    pthread_t sender;
+    struct pulse *pulse = pulse_start();
+    l->topic = rd_kafka_topic_new(l->producer, topic, NULL);
+    l->from_us = rp_wall_us() + 1000 * l->max_ms;
+    l->until_us = l->from_us + 1000000 * seconds;
+    if (pthread_create(&sender, NULL, send_all, l) != 0)
+        bench_die("load", "no thread");
+    receive_all(l);
+    (void)pthread_join(sender, NULL);
+    pulse_stop(pulse);
+    rd_kafka_topic_destroy(l->topic);
+    return pulse;
+}
+
+static void receive_what_was_sent(struct load *l, int64_t from_us)
+{
+    l->from_us = from_us;
+    l->until_us = INT64_MAX;
+    atomic_store(&l->sent_all, true);
+    receive_all(l);
+}
+
 int main(int argc, char **argv)
 {
     const char *const sends[] = {"linger.ms",          "1",    "partitioner", "murmur2_random",
@@ -198,7 +223,7 @@ int main(int argc, char **argv)
                                  "enable.auto.commit",
                                  "false",
                                  NULL};
-    pthread_t sender;
+    struct pulse *pulse = NULL;
     struct load l = {
         .target = bench_arg(argv, "target", NULL),
         .raw = bench_number(argv, "raw", "0") != 0,
@@ -222,27 +247,11 @@ int main(int argc, char **argv)
     bench_check_code(rd_kafka_poll_set_consumer(l.consumer), "consumer");
     read_target(&l);
     if (l.rate > 0)
-        l.topic = rd_kafka_topic_new(l.producer, bench_arg(argv, "topic", NULL), NULL);
-    struct pulse *pulse = l.rate > 0 ? pulse_start() : NULL;
-    if (l.rate > 0) {
-        l.from_us = rp_wall_us() + 1000 * l.max_ms;
-        l.until_us = l.from_us + 1000000 * seconds;
-        if (pthread_create(&sender, NULL, send_all, &l) != 0)
-            bench_die("load", "no thread");
-    } else {
-        l.from_us = 1000 * bench_number(argv, "later", NULL);
-        l.until_us = INT64_MAX;
-        atomic_store(&l.sent_all, true);
-    }
-    receive_all(&l);
-    if (l.rate > 0) {
-        (void)pthread_join(sender, NULL);
-        pulse_stop(pulse);
-    }
+        pulse = send_and_receive(&l, bench_arg(argv, "topic", NULL), seconds);
+    else
+        receive_what_was_sent(&l, 1000 * bench_number(argv, "later", NULL));
     print_result(&l, pulse);
     pulse_free(pulse);
-    if (l.topic != NULL)
-        rd_kafka_topic_destroy(l.topic);
     rd_kafka_destroy(l.producer);
     (void)rd_kafka_consumer_close(l.consumer);
     rd_kafka_destroy(l.consumer);
