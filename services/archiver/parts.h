@@ -12,6 +12,7 @@ struct part {
     struct store_claim claim; /* claim.next_offset: all below is committed */
     int64_t position;         /* all below is in the batch or committed */
     int64_t end;              /* the log's end, where the consumer last met it */
+    int64_t whole;            /* nothing is missing below, be it marks that expire; 0: not known */
     int32_t epoch, looked;    /* the leader's, of the last record; rp_kafka_look_back */
     int64_t claim_mono_ms;    /* not to be claimed before */
     bool claimed;             /* the epoch is ours, as far as we know */

@@ -280,7 +280,7 @@ static int go_live(struct worker *w, struct part *part, struct rp_error *err)
     if (!begin(w, part))
         return 0;
     part->position = part->claim.next_offset;
-    part->end = 0;
+    part->end = part->whole = 0;
     part->epoch = -1;
     part->looked = 0;
     rp_stall_heard(&w->stall, topic_of(w), part->claim.partition);
@@ -353,11 +353,17 @@ static void on_revoked(void *opaque, const rd_kafka_topic_partition_list_t *list
 }
 
 static void log_jump(const struct worker *w, enum rp_log_level level, const char *event,
-                     const struct part *part, int64_t to)
+                     const struct part *part, int64_t from, int64_t to)
 {
     rp_log(level, event, rp_f_str("topic", topic_of(w)),
-           rp_f_int("partition", part->claim.partition), rp_f_int("from", part->position),
+           rp_f_int("partition", part->claim.partition), rp_f_int("from", from),
            rp_f_int("to", to));
+}
+
+static int64_t gone_to(const struct worker *w, const struct part *part, int64_t from)
+{
+    return rp_kafka_gone_to(rp_consumer_handle(w->consumer), topic_of(w), part->claim.partition,
+                            from);
 }
 
 /* Offsets have gaps, of transactions' marks and of what was aborted. But what the topic's retention
@@ -366,13 +372,11 @@ static void log_jump(const struct worker *w, enum rp_log_level level, const char
  * archive has already is then passed over by its primary key. */
 static void check_order(const struct worker *w, const struct part *part, int64_t offset)
 {
-    int64_t to;
+    int64_t from = part->whole > part->position ? part->whole : part->position, to;
     if (offset < part->position)
-        log_jump(w, RP_LOG_WARN, "offset-went-back", part, offset);
-    if (offset > part->position && part->position > 0 &&
-        (to = rp_kafka_gone_to(rp_consumer_handle(w->consumer), topic_of(w), part->claim.partition,
-                               part->position)) >= 0)
-        log_jump(w, RP_LOG_ERROR, "dead-letters-gone", part, to);
+        log_jump(w, RP_LOG_WARN, "offset-went-back", part, part->position, offset);
+    if (offset > from && from > 0 && (to = gone_to(w, part, from)) >= 0)
+        log_jump(w, RP_LOG_ERROR, "dead-letters-gone", part, from, to);
 }
 
 static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_error *err)
@@ -415,6 +419,8 @@ static int take_error(struct worker *w, rd_kafka_message_t *message, struct rp_e
     rd_kafka_resp_err_t code = message->err;
     if (code == RD_KAFKA_RESP_ERR__PARTITION_EOF && part != NULL) {
         part->end = message->offset;
+        if (gone_to(w, part, part->position) < 0)
+            part->whole = part->end;
         tell_lag(w, part);
     }
     if (code != RD_KAFKA_RESP_ERR__PARTITION_EOF) {

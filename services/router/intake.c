@@ -99,7 +99,12 @@ const struct log_cut *intake_serve(struct intake *in)
 int intake_end_met(struct intake *in, const rd_kafka_message_t *m, struct rp_error *err)
 {
     arrivals_end_met(in->arrivals, m);
-    return positions_ended(&in->positions, m->partition, m->offset, err);
+    if (positions_ended(&in->positions, m->partition, m->offset, err) != 0)
+        return -1;
+    struct position *known = positions_find(&in->positions, m->partition);
+    if (rp_kafka_gone_to(in->client, in->topic, m->partition, known->next) < 0)
+        known->whole = m->offset;
+    return 0;
 }
 
 rd_kafka_topic_partition_list_t *intake_read(const struct intake *in)
@@ -140,13 +145,14 @@ static enum position_kind look(const struct intake *in, struct position *known,
 }
 
 /* The topic's retention took what nobody had routed: of what is lost the least is to say so. */
-static void tell_of_gone(const struct intake *in, const rd_kafka_message_t *m, int64_t expected)
+static void tell_of_gone(const struct intake *in, const rd_kafka_message_t *m,
+                         const struct position *known)
 {
-    int64_t to;
-    if (expected >= 0 && m->offset > expected &&
-        (to = rp_kafka_gone_to(in->client, in->topic, m->partition, expected)) >= 0)
+    int64_t from = known->whole > known->next ? known->whole : known->next, to;
+    if (from >= 0 && m->offset > from &&
+        (to = rp_kafka_gone_to(in->client, in->topic, m->partition, from)) >= 0)
         rp_log(RP_LOG_ERROR, "events-gone", rp_f_str("topic", in->topic),
-               rp_f_int("partition", m->partition), rp_f_int("from", expected), rp_f_int("to", to));
+               rp_f_int("partition", m->partition), rp_f_int("from", from), rp_f_int("to", to));
 }
 
 int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *out,
@@ -176,8 +182,8 @@ int intake_take(struct intake *in, const rd_kafka_message_t *m, enum arrival *ou
     if (kind == POSITION_CUT) {
         note_cut(in, m, expected);
         *out = ARRIVAL_CUT;
-    } else {
-        tell_of_gone(in, m, expected);
+    } else if (known != NULL) {
+        tell_of_gone(in, m, known);
     }
     return positions_advance(&in->positions, m->partition, m->offset,
                              rd_kafka_message_leader_epoch(m), err);

@@ -26,7 +26,8 @@ static struct position *find_or_add(struct positions *p, int32_t partition, stru
         return NULL;
     }
     p->items = items;
-    p->items[p->n] = (struct position){.partition = partition, .epoch = -1, .repeated = NONE};
+    p->items[p->n] =
+        (struct position){.partition = partition, .epoch = -1, .next = -1, .repeated = NONE};
     return &p->items[p->n++];
 }
 
@@ -36,7 +37,7 @@ int positions_set(struct positions *p, int32_t partition, int64_t next, struct r
     if (known == NULL)
         return -1;
     known->next = next; /* the epoch stays: nothing that was read is younger than the last record */
-    known->end = 0;
+    known->end = known->whole = 0;
     return 0;
 }
 

@@ -15,9 +15,10 @@ struct position {
     int32_t partition;
     int32_t epoch;    /* the partition leader's, of the last record; -1: not known */
     int32_t looked;   /* rp_kafka_look_back */
-    int64_t next;     /* the offset that is expected */
+    int64_t next;     /* the offset that is expected; -1: not known */
     int64_t repeated; /* the last one that came once more: those behind it are repeats, too */
     int64_t end;      /* the log's, where it was told since the partition was sought, else 0 */
+    int64_t whole;    /* nothing is missing below, be it marks that expire; 0: not known */
 };
 
 struct positions {

@@ -10,7 +10,7 @@ import uuid
 
 import contract
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, ConsumerGroupState, KafkaException, Producer, TopicPartition
 from pipeline import header, now_ms, wait_for
 
 POLICIES = {"now": {"max_attempts": 3, "backoff": "none"}}
@@ -250,6 +250,35 @@ def test_events_that_the_topic_dropped_unrouted_are_told_of(new_pipeline, loop_g
     handler.wait(15)
     (told,) = re.findall(r"error .* events-gone (.*)", router.log.read_text())
     assert told == f"topic={topic} partition=0 from=5 to=15"
+
+
+def test_where_only_a_transactions_mark_expired_nothing_is_told_of_as_gone(new_pipeline):
+    """As in a partition to which nothing came for as long as the topic keeps its records."""
+    once = {"once": {"max_attempts": 1}}
+    pipeline = new_pipeline("mark", partitions=1, policies=once)
+    topics = [f"{pipeline.prefix}{name}" for name in ("failed-tasks", "dead-letter")]
+    pipeline.create_target("handler")
+    producer = Producer(
+        {"bootstrap.servers": pipeline.kafka.bootstrap, "transactional.id": str(uuid.uuid4())}
+    )
+    producer.init_transactions(30)
+    router, archiver = pipeline.start("router", "archiver")
+
+    def bury():
+        task = contract.failed_task(pipeline.target("handler"), "once")
+        producer.begin_transaction()
+        producer.produce(topics[0], contract.single_object(task))
+        producer.commit_transaction(30)
+        pipeline.dead_letter(task_id=task["task_id"])
+
+    bury()
+    wait_for(lambda: archiver.metric("reprise_archiver_lag_records") == 0, "the archiver to meet the end")
+    time.sleep(2)  # as the router, whose metrics do not say so
+    expired = [TopicPartition(topic, 0, OFFSET_END) for topic in topics]
+    for future in pipeline.kafka.admin.delete_records(expired).values():
+        assert future.result().low_watermark == 2
+    bury()
+    assert not re.findall(r".*-gone .*", router.log.read_text() + archiver.log.read_text())
 
 
 def test_a_batch_that_cannot_be_unpacked_is_buried_from_the_committed_offset_on(new_pipeline):

@@ -110,6 +110,7 @@ static void up_to_an_end_that_was_told_all_came(void **state)
     assert_int_equal(positions_reached(&positions, 0), 0);
     assert_int_equal(positions_ended(&positions, 0, 3, &err), 0);
     assert_int_equal(positions_reached(&positions, 0), 3);
+    assert_int_equal(positions_next(&positions, 0), -1);
     assert_is(POSITION_NEXT, 0, 0, 0);
     advance(0, 5, 1);
     assert_int_equal(positions_reached(&positions, 0), 6);
