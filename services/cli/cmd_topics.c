@@ -208,6 +208,10 @@ static int check_own(struct session *s, const struct topic_plan *plan, bool alte
         (void)topic_check(plan, &state, repair, &r);
     else
         (void)topic_check(plan, &state, print_fault, s);
+    if (state.partitions < plan->partitions)
+        (void)printf("note: %s has %d partitions, and topics.partitions is %d: what is there is "
+                     "left as it is; kafka-topics --alter adds some\n",
+                     plan->topic, state.partitions, plan->partitions);
     topic_state_clear(&state);
     return 0;
 }

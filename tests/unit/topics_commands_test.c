@@ -37,7 +37,7 @@ static const struct rp_property good[] = {
 static struct {
     const char *missing;              /* a topic, or "*"; until it is created */
     const char *where, *name, *value; /* a setting that is another; NULL: is none */
-    int replicas;
+    int partitions, replicas;
     int up, away;
     bool leaderless, strays, created;
     int calls, refused_at;
@@ -109,7 +109,7 @@ static int state_of(const char *where, struct topic_state *out, struct rp_error 
         return -1;
     struct rp_property *items = calloc(N_GOOD, sizeof *items);
     *out = (struct topic_state){.name = strdup(where),
-                                .partitions = 8,
+                                .partitions = cluster.partitions,
                                 .replicas = cluster.replicas,
                                 .settings = {.items = items}};
     assert_non_null(items);
@@ -193,6 +193,7 @@ static int calm(void **state)
 {
     (void)state;
     memset(&cluster, 0, sizeof cluster);
+    cluster.partitions = 8;
     cluster.replicas = cluster.up = 1;
     now_mono_ms = 0;
     return 0;
@@ -206,6 +207,16 @@ static void a_cluster_that_is_as_it_must_be_has_no_fault(void **state)
     assert_printed("note: a stop of routers and delayers is safe for 7.0 days (broker 0");
     assert_int_equal(run("topics apply"), CLI_OK);
     assert_string_equal(printed, "failed-tasks: exists\nretry-1s: exists\ndead-letter: exists\n");
+}
+
+static void partitions_that_a_topic_lacks_are_told_of(void **state)
+{
+    (void)state;
+    cluster.partitions = 4;
+    assert_int_equal(run("topics check"), CLI_OK);
+    assert_printed("note: retry-1s has 4 partitions, and topics.partitions is 8: ");
+    assert_int_equal(run("topics apply"), CLI_OK);
+    assert_printed("note: dead-letter has 4 partitions, and topics.partitions is 8: ");
 }
 
 static void it_says_how_long_who_reads_may_be_away(void **state)
@@ -414,6 +425,7 @@ int main(void)
                   "policies: {a: {target: first, fallback: last, max_attempts: 3}}\n");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_cluster_that_is_as_it_must_be_has_no_fault, calm),
+        cmocka_unit_test_setup(partitions_that_a_topic_lacks_are_told_of, calm),
         cmocka_unit_test_setup(it_says_how_long_who_reads_may_be_away, calm),
         cmocka_unit_test_setup(what_is_missing_is_created, calm),
         cmocka_unit_test_setup(what_cannot_be_created_is_said, calm),
