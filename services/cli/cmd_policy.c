@@ -126,6 +126,7 @@ const struct cli_command cmd_policy_check = {
     .positional = "[FILE]",
     .summary = "Checks a whole configuration, and prints every fault with its line.",
     .about = "Checks all of the file, not only its policies, exactly as a service does when it\n"
-             "starts: what it takes from the environment or from files must be there.",
+             "starts: what it takes from the environment or from files must be there. Ends with 3\n"
+             "where there is a fault.",
     .run = run_check,
 };

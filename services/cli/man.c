@@ -99,6 +99,14 @@ static void put_environment(FILE *out)
     roff_text(out, "the configuration, where no --config names one\n");
     roff_item(out, "NO_COLOR", NULL);
     roff_text(out, "no colours, even on a terminal\n");
+    roff_item(out, "REPRISE_ACTOR", NULL);
+    roff_text(out, "who acts, for the audit; else who called sudo, or the user\n");
+    roff_item(out, "PAGER", NULL);
+    roff_text(out, "shows what may be longer than the terminal; empty or cat: nothing does\n");
+    roff_item(out, "VISUAL", NULL);
+    roff_text(out, "or EDITOR: what `dlq edit' opens the payload with\n");
+    roff_item(out, "TMPDIR", NULL);
+    roff_text(out, "where the file for the editor is made; else /tmp\n");
 }
 
 static void put_command(FILE *out, const struct cli_command *c)
