@@ -150,7 +150,7 @@ One of each bears so many tasks a second; the first line is what there must firs
 |---|---|
 {limits}
 
-Workers and partitions are added by configuration, archivers too. What costs is the traffic between zones, since each task is written {writes} times,
+Workers and archivers are added by configuration, partitions with Kafka's own tools. What costs is the traffic between zones, since each task is written {writes} times,
 {replicas} copies each. What cannot be added is a partition's order: one key's tasks go through one partition, and a single key bears no more
 than one worker does. The coordinator of a transaction is a partition of `__transaction_state`; there are 50 by default,
 and {transactions} transactions a second spread over them by transactional id.
