@@ -120,10 +120,21 @@ static void say(struct fixture *f, unsigned status, const char *body)
     (void)pthread_mutex_unlock(&f->lock);
 }
 
+/* A loaded machine answers later than is waited for. */
+static int ask(struct fixture *f, int32_t id, const char **json)
+{
+    int64_t end_mono_ms = rp_mono_ms() + 20000;
+    int rc;
+    while ((rc = rp_registry_schema(f->registry, id, json, &f->err)) != 0 &&
+           f->err.code == RP_E_TIMEOUT && rp_mono_ms() < end_mono_ms)
+        (void)usleep(1000);
+    return rc;
+}
+
 static void assert_schema(struct fixture *f, int32_t id, const char *expected)
 {
     const char *json;
-    if (rp_registry_schema(f->registry, id, &json, &f->err) != 0)
+    if (ask(f, id, &json) != 0)
         fail_msg("%s", f->err.text);
     assert_string_equal(json, expected);
 }
@@ -132,9 +143,19 @@ static void assert_fails(struct fixture *f, int32_t id, enum rp_error_class cls,
                          const char *because)
 {
     const char *json;
-    assert_int_equal(rp_registry_schema(f->registry, id, &json, &f->err), -1);
+    assert_int_equal(ask(f, id, &json), -1);
     assert_int_equal(f->err.cls, cls);
     assert_says(&f->err, because);
+}
+
+/* Which buries nothing. */
+static void assert_no_answer_yet(struct fixture *f, int32_t id)
+{
+    const char *json;
+    assert_int_equal(rp_registry_schema(f->registry, id, &json, &f->err), -1);
+    assert_int_equal(f->err.code, RP_E_TIMEOUT);
+    assert_int_equal(f->err.cls, RP_RETRIABLE);
+    assert_says(&f->err, "schema registry: no answer yet");
 }
 
 /* The schema, once an answer that came later is taken. */
@@ -428,8 +449,7 @@ static void a_registry_that_hangs_is_not_waited_for(void **state)
     say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
     set_stuck(f, true);
     for (int32_t id = 1; id <= 1000; id++)
-        assert_fails(f, id, RP_RETRIABLE, "schema registry: no answer yet");
-    assert_int_equal(f->err.code, RP_E_TIMEOUT);
+        assert_no_answer_yet(f, id);
     assert_true(rp_mono_ms() - began_mono_ms < 5000); /* half of what one request may take */
     set_stuck(f, false);
     assert_schema_soon(f, 1, "\"int\"");
@@ -446,8 +466,7 @@ static void nobody_waits_for_a_registry_that_was_away_until_it_answers(void **st
     test_mono_ms += 2000;
     set_stuck(f, true);
     for (int32_t id = 1; id <= 1000; id++)
-        assert_fails(f, id, RP_RETRIABLE, "schema registry: no answer yet");
-    assert_int_equal(f->err.code, RP_E_TIMEOUT); /* which buries nothing */
+        assert_no_answer_yet(f, id);
     assert_true(rp_mono_ms() - began_mono_ms < 5000);
     say(f, 200, "{\"schema\": \"\\\"int\\\"\"}");
     set_stuck(f, false);

@@ -143,6 +143,8 @@ static int run_and_be_replaced(struct rp_worker *w, struct rp_error *err)
     static atomic_bool began;
     if (w->index == 1 && !atomic_exchange(&began, true))
         return rp_fail(err, RP_E_FENCED, RP_FATAL, "somebody has its place");
+    if (w->index == 1)
+        tell('b');
     (void)run_until_stopped(w, err);
     return w->index == 0 ? 0 : rp_fail(err, RP_E_FENCED, RP_FATAL, "once more");
 }
@@ -291,8 +293,10 @@ static void a_second_signal_gives_the_drain_up(void **state)
     write_config("listen: '127.0.0.1:0', drain: 1h");
     pid_t pid = start_with_config(run_for_ever);
     assert_told('r');
+    assert_answers("/readyz", "503", "worker 1 of 2 is not ready");
     assert_int_equal(kill(pid, SIGTERM), 0);
     assert_told('s');
+    assert_answers("/readyz", "503", "draining");
     assert_int_equal(kill(pid, SIGTERM), 0);
     assert_int_equal(exit_code(pid), 3);
     assert_logged("drain-abandoned why=\"a second signal\" workers=2");
@@ -366,7 +370,7 @@ static void a_worker_that_lost_its_place_is_none(void **state)
     write_config("listen: '127.0.0.1:0'");
     pid_t pid = start_with_config(run_and_be_replaced);
     assert_told('r');
-    (void)usleep(1300000); /* a worker begins again after a second */
+    assert_told('b');
     assert_int_equal(kill(pid, SIGTERM), 0);
     assert_int_equal(exit_code(pid), 0);
     assert_logged("worker-begins-again worker=1 error=\"somebody has its place\"");
