@@ -40,9 +40,10 @@ def run_script(script, *arguments, check=True):
 
 
 def own_ports():
-    """Where processes share the tests between them (pytest-xdist), each has ports of its own."""
+    """Where processes share the tests between them (pytest-xdist), each has ports of its own, and so has one beside."""
     share = 5000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
-    first = 10000 + share * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    first = 10000 + share * int(worker[2:]) if worker else 5000
     begin = random.SystemRandom().randrange(share)
     return itertools.cycle([first + (begin + i) % share for i in range(share)])
 

@@ -21,11 +21,11 @@ POLICIES = {
 
 
 class Chaos:
-    """Kills a random victim every second or two and starts it again a moment later."""
+    """Kills a random victim every second or two and starts it again a moment later: each of them once, then again."""
 
     def __init__(self, rng, victims, pause=(1.0, 2.0)):
         self.rng, self.victims, self.pause = rng, victims, pause
-        self.down, self.kills = None, collections.Counter()
+        self.down, self.kills, self.bag = None, collections.Counter(), []
         self.next = time.monotonic() + rng.uniform(*pause)
 
     def step(self):
@@ -34,7 +34,8 @@ class Chaos:
         if self.down:
             self.mend()
         else:
-            self.down = self.rng.choice(self.victims)
+            self.bag = self.bag or self.rng.sample(self.victims, len(self.victims))
+            self.down = self.bag.pop()
             self.down.kill()
             self.kills[self.down.label] += 1
             self.next = time.monotonic() + self.rng.uniform(0, 0.5)
@@ -96,6 +97,7 @@ class Load:
             chaos.step()
         chaos.mend()
         print(f"kills: {dict(chaos.kills)}")
+        assert set(chaos.kills) == {victim.label for victim in chaos.victims}
 
     def finish(self, timeout=60):
         """Handles on until every task has succeeded or is dead."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How late re-invocations come at 2,000 tasks a second. The figures are printed, not asserted: they
-are this machine's, and what else runs on it. What is asserted holds on any: each task comes back
-once, and none early."""
+"""How late re-invocations come at 2,000 tasks a second. The figures are printed: they are this machine's, and what else
+runs on it. What is asserted holds on any: each task comes back once, none early, and the median is far from a tick of
+a second or a wait for those before it."""
 
 import re
 import subprocess
@@ -13,6 +13,7 @@ from pipeline import BUILD
 pytestmark = pytest.mark.alone
 
 RATE, SECONDS = 2000, 20
+MEDIAN_MS = 250  # some 60 times what an idle machine has
 
 
 @pytest.mark.timeout(240)
@@ -41,3 +42,4 @@ def test_lateness_at_2000_tasks_a_second(new_pipeline, guarantee, capsys):
         print(f"\n{done.stdout.strip()}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"doubled: 0 +lost: 0 +early: 0", done.stdout)
+    assert float(re.search(r"lateness p50 ([\d.]+) ms", done.stdout)[1]) < MEDIAN_MS

@@ -4,6 +4,7 @@
 import collections
 import datetime
 import json
+import re
 import uuid
 
 import pytest
@@ -19,7 +20,7 @@ POLICIES = {
     "tiered": {"backoff": {"uniform": {"min": "1100ms", "max": "4s"}}, "jitter": "10%"},
     "lapping": {"backoff": {"fixed": "8s"}, "jitter": "0%"},
     "once": {"max_attempts": 1},
-    "deadline": {"deadline": "1s", "backoff": {"fixed": "700ms"}, "jitter": "0%"},
+    "deadline": {"deadline": "5s", "backoff": {"fixed": "3s"}, "jitter": "0%"},
     "strict-*": {
         "backoff": {"fixed": "100ms"},
         "jitter": "0%",
@@ -250,13 +251,15 @@ def test_tiers_that_are_shorter_than_the_slack_are_read(new_pipeline):
         task = new_task(pipeline, policy)
         pipeline.fail(task)
         record = reinvoked(pipeline, task)
-        assert record.received_ms < int(ours(record)["reprise-due"]) + 2000
+        assert record.received_ms < int(ours(record)["reprise-due"]) + 10000
 
 
 def test_without_a_backoff_it_goes_straight_to_its_target(pipeline):
     task = new_task(pipeline, "now")
     pipeline.fail(task)
-    assert int(ours(reinvoked(pipeline, task))["reprise-due"]) <= now_ms()
+    reinvoked(pipeline, task)
+    (router,) = [s for s in pipeline.services if s.name == "router"]
+    assert re.search(rf" direct .*task_id={task['task_id']} ", router.log.read_text())
 
 
 def test_an_old_failure_is_retried_at_once(pipeline):

@@ -271,13 +271,13 @@ def waiting_for_letters(replays, job, items, wish="run"):
 def check_beats(replays, job):
     for _ in range(2):
         beat = replays.job(job)["heartbeat_at"]
-        wait_for(lambda: replays.job(job)["heartbeat_at"] > beat, "a beat", 4)
+        wait_for(lambda: replays.job(job)["heartbeat_at"] > beat, "a beat", 14)  # after 15 s it counts as dead
 
 
 def test_a_heart_beats_while_dead_letters_are_waited_for(replays):
     """Else an archiver would take the job from one who lives."""
     replays.insert("beating", 400, replays.target)
-    process, job = begun(replays, "beating", "--rate", "20", count=5)
+    process, job = begun(replays, "beating", "--rate", "10", count=5)
     with waiting_for_letters(replays, job, "n < 390"):  # to mark them
         check_beats(replays, job)
     with waiting_for_letters(replays, job, "n >= 390", wish="cancel"):  # to give them back

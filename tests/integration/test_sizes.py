@@ -128,10 +128,12 @@ def test_a_limit_that_may_not_be_read_is_found_out_by_trying(pipeline):
     reader = pipeline.reader(hidden)
     fit = [new_task(hidden, kind, bytes(100)) for kind in POLICIES for _ in range(20)]
     too_large = [new_task(hidden, kind, bytes(LIMIT)) for kind in POLICIES]
+    before = failed_batches(pipeline)
     send(pipeline, [*fit[:20], *too_large, *fit[20:]])
     for task in too_large:
         dead(pipeline, task)
     come_once(reader, fit)
+    assert failed_batches(pipeline) > before
 
 
 def alter(pipeline, topic, name, value):

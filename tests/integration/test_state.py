@@ -26,17 +26,21 @@ def fail(pipeline, kind, number):
     pipeline.fail(contract.failed_task(target, kind, task_id=task_id, key=key))
 
 
-def deleted(pipeline, tier):
-    """How many offsets of a tier were deleted, over its partitions."""
-    consumer = Consumer({"bootstrap.servers": pipeline.kafka.bootstrap, "group.id": "looks"})
-    topic = f"{pipeline.prefix}{tier}"
+def offsets(pipeline, tier):
+    """How many of a tier were deleted, over its partitions, and how many are committed as settled."""
+    group = f"{pipeline.prefix}reprise-delayer"
+    consumer = Consumer({"bootstrap.servers": pipeline.kafka.bootstrap, "group.id": group})
+    parts = [TopicPartition(f"{pipeline.prefix}{tier}", p) for p in range(4)]
     try:
-        return sum(
-            consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[0]
-            for p in range(4)
-        )
+        low = [consumer.get_watermark_offsets(part, timeout=10)[0] for part in parts]
+        return sum(low), sum(max(part.offset, 0) for part in consumer.committed(parts, timeout=10))
     finally:
         consumer.close()
+
+
+def routed(pipeline, task_id):
+    (router,) = [s for s in pipeline.services if s.name == "router"]
+    return f"task_id={task_id} " in router.log.read_text()
 
 
 def assert_came_once_and_not_early(pipeline, task_id):
@@ -52,13 +56,18 @@ def test_what_is_settled_is_deleted(pipeline):
         fail(pipeline, "soon", number)
     for number in range(20):
         pipeline.handler.of_task(f"soon-{number}")
-    wait_for(lambda: deleted(pipeline, "retry-1s") >= 20, "what is settled to be deleted")
+
+    def gone():
+        low, settled = offsets(pipeline, "retry-1s")
+        return low == settled >= 20
+
+    wait_for(gone, "what is settled to be deleted")
 
 
 def test_what_waits_outlives_a_stop(pipeline):
     (delayer,) = [s for s in pipeline.services if s.name == "delayer"]
     fail(pipeline, "later", 1)
-    wait_for(lambda: "retry" in pipeline.services[0].log.read_text(), "the router to park it")
+    wait_for(lambda: routed(pipeline, "later-1"), "the router to park it")
     assert delayer.stop() == 0
     delayer.start().wait_ready()
     assert_came_once_and_not_early(pipeline, "later-1")
@@ -67,6 +76,7 @@ def test_what_waits_outlives_a_stop(pipeline):
 def test_a_state_that_the_broker_forgot_is_told_and_nothing_is_lost(pipeline):
     (delayer,) = [s for s in pipeline.services if s.name == "delayer"]
     fail(pipeline, "later", 2)
+    wait_for(lambda: routed(pipeline, "later-2"), "the router to park it")
     assert delayer.stop() == 0
     group = f"{pipeline.prefix}reprise-delayer"
     for done in pipeline.kafka.admin.delete_consumer_groups([group]).values():
