@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import random
+import signal
 
 import pytest
 
@@ -14,6 +15,8 @@ pipelines, sanitizer = pytest.StashKey(), pytest.StashKey()
 
 def pytest_configure(config):
     end_like_an_interrupt()  # so that fixtures are torn down
+    # A shell has what it puts into the background ignore it, and what we start would do so as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[pipelines] = []
     config.stash[sanitizer] = Sanitizer()
     # Processes that share the tests between them (pytest-xdist) inherit it.

@@ -15,6 +15,7 @@
 #include "config.h"
 #include "policies.h"
 #include "sender.h"
+#include "signals.h"
 
 #define MOST_HEADERS 100
 #define MOST_CAUSES  20
@@ -405,8 +406,7 @@ static int run(const struct cli_args *args)
         cli_error("%s", wrong);
         return CLI_USAGE;
     }
-    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    if (sigaction(SIGINT, &stop, NULL) != 0 || sigaction(SIGTERM, &stop, NULL) != 0) {
+    if (signals_catch(SIGINT, on_signal) != 0 || signals_catch(SIGTERM, on_signal) != 0) {
         cli_error("signals: %s", strerror(errno));
         return CLI_FAILED;
     }

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "dlq.h"
+#include "signals.h"
 
 #define EVERY_MS 200
 
@@ -27,9 +28,8 @@ void progress_begin(struct progress *p, const char *what, int64_t total)
 {
     *p = (struct progress){.what = what, .total = total, .on = isatty(STDERR_FILENO) != 0};
     /* Once is a wish; the second time ends it. */
-    const struct sigaction action = {.sa_handler = stop, .sa_flags = (int)SA_RESETHAND};
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
+    (void)!signals_catch(SIGINT, stop);
+    (void)!signals_catch(SIGTERM, stop);
 }
 
 bool progress_show(struct progress *p, int64_t done)

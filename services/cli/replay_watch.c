@@ -13,6 +13,7 @@
 #include "log.h"
 #include "replay_plan.h"
 #include "replay_run.h"
+#include "signals.h"
 #include "term.h"
 
 #define BAR       30
@@ -291,9 +292,8 @@ int replay_run_here(const struct rp_config *config, const char *job)
     struct rp_error err;
     struct watch w = {.terminal = isatty(STDERR_FILENO) == 1, .per_s = -1};
     /* The second one ends us at once, which does no harm. */
-    struct sigaction pause = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    if (sigaction(SIGINT, &pause, NULL) != 0 || sigaction(SIGTERM, &pause, NULL) != 0 ||
-        sigaction(SIGHUP, &pause, NULL) != 0) {
+    if (signals_catch(SIGINT, on_signal) != 0 || signals_catch(SIGTERM, on_signal) != 0 ||
+        signals_catch(SIGHUP, on_signal) != 0) {
         cli_error("signals cannot be caught");
         return CLI_FAILED;
     }
