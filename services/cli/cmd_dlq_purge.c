@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
+#include <unistd.h>
 
 #include "consent.h"
 #include "dlq_act.h"
@@ -18,7 +19,12 @@ static bool show_progress(void *opaque, const struct rp_purge_progress *progress
                : progress_show(&s->exported, progress->exported);
 }
 
-static int delete_them(struct dlq *d, const struct dlq_act *a)
+static bool is_there(const char *path)
+{
+    return path != NULL && access(path, F_OK) == 0;
+}
+
+static int delete_them(struct dlq *d, struct dlq_act *a)
 {
     struct rp_error err;
     struct shown shown;
@@ -43,6 +49,8 @@ static int delete_them(struct dlq *d, const struct dlq_act *a)
     int failed = rp_purge_run(d->db, &purge, &progress, &err);
     progress_end(&shown.deleted);
     rp_query_clear(&where);
+    if (is_there(purge.export_path))
+        a->file = purge.export_path;
     return dlq_act_end(a, "deleted", progress.deleted, failed, &err);
 }
 
@@ -63,9 +71,12 @@ static int purge(struct dlq *d)
 static int run(const struct cli_args *args)
 {
     const char *path = cli_value(args, "export");
-    if (path == NULL || strcmp(path, "-") != 0)
+    if (path != NULL && strcmp(path, "-") == 0)
+        cli_error("--export takes a file here; `dlq export` writes to stdout");
+    else if (is_there(path))
+        cli_error("%s exists already; name another file", path);
+    else
         return dlq_run(args, purge);
-    cli_error("--export takes a file here; `dlq export` writes to stdout");
     return CLI_USAGE;
 }
 
@@ -83,8 +94,8 @@ const struct cli_command cmd_dlq_purge = {
     .about =
         "Of any status but replaying. Shows how many of which groups there are, and asks. With\n"
         "--export nothing is deleted before all of it is in the file; `dlq import` reads it\n"
-        "back. It goes in small steps: stopped or killed, it is run again for the rest. What\n"
-        "is done is in the table audit, with who and why.",
+        "back. It goes in small steps: stopped or killed, it is run again for the rest, with\n"
+        "another file where one is there. What is done is in the table audit, with who and why.",
     .options = options,
     .run = run,
 };

@@ -129,6 +129,12 @@ void dlq_act_clear(struct dlq_act *a)
     free(a->filter);
 }
 
+static void tell_file(const struct dlq_act *a)
+{
+    if (a->file != NULL)
+        cli_error("name another file then: %s stays as it is", a->file);
+}
+
 int dlq_act_end(const struct dlq_act *a, const char *did, int64_t n, int failed,
                 const struct rp_error *err)
 {
@@ -137,9 +143,11 @@ int dlq_act_end(const struct dlq_act *a, const char *did, int64_t n, int failed,
     bool stopped = failed == 0 && progress_stopped() && n < a->count;
     if (n > 0 || failed == 0)
         (void)printf("%s %s dead letter%s\n", did, dlq_count_text(n, count), n == 1 ? "" : "s");
-    if ((failed != 0 && err->code != RP_E_RANGE) || stopped)
+    if ((failed != 0 && err->code != RP_E_RANGE && err->code != RP_E_INVALID) || stopped) {
         cli_error("%s %s of %s; run it again for the rest", did, dlq_count_text(n, count),
                   dlq_count_text(a->count, all));
+        tell_file(a);
+    }
     if (stopped || (code != CLI_OK && n > 0))
         return CLI_PARTLY;
     if (code != CLI_OK || n >= a->count)
@@ -147,5 +155,6 @@ int dlq_act_end(const struct dlq_act *a, const char *did, int64_t n, int failed,
     cli_error("%s of those shown were left alone: they changed meanwhile, or were archived within "
               "30 s before; run it again",
               dlq_count_text(a->count - n, count));
+    tell_file(a);
     return CLI_PARTLY;
 }

@@ -11,6 +11,7 @@ struct dlq_act {
     char now[64]; /* the database's time before they were counted: what came later was not seen */
     char *filter; /* as text */
     const char *actor, *reason;
+    const char *file; /* of --export, which is not written twice; NULL: there is none */
 };
 
 struct dlq_act_kind {
