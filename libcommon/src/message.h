@@ -35,7 +35,9 @@ struct rp_message {
 /* How to read payloads that are Avro. One thread. */
 struct rp_message_reader;
 
-/* `schema_file`: the schema of all payloads, which are bare or single-object; NULL: none.
+/* `schema_file`: the schema of all payloads; NULL: none. They are bare, single-object, or in the
+ * Confluent format with an id that the registry does not know. What begins with 00 and is a whole
+ * value is bare.
  * `registry`: for payloads in the Confluent format; borrowed, may be NULL.
  * Fails with RP_E_IO or RP_E_SCHEMA (POISON) when the file cannot be used. */
 RP_NODISCARD int rp_message_reader_new(const char *schema_file, struct rp_registry *registry,

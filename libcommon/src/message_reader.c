@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "avro_json.h"
 #include "json_skeleton.h"
 #include "registry.h"
 #include "utf8.h"
+
+#define CONFLUENT_BYTES 5 /* 00 and the schema's id */
 
 /* A schema of the registry. */
 struct known_id {
@@ -138,22 +141,54 @@ static bool has_fingerprint(const uint8_t *p, size_t len, uint64_t fingerprint)
     return true;
 }
 
+static bool may_be_confluent(struct rp_bytes payload)
+{
+    return payload.len > CONFLUENT_BYTES && *(const uint8_t *)payload.data == 0x00;
+}
+
+/* Whether all that is behind the prefix is one value of the schema. */
+static int is_value(const struct rp_schema *schema, struct rp_bytes payload, size_t prefix,
+                    bool *out, struct rp_error *err)
+{
+    struct rp_buf json = {0};
+    struct rp_error why;
+    *out = rp_avro_to_json(schema, payload, prefix, &json, &why) == 0;
+    rp_buf_clear(&json);
+    return *out || why.code != RP_E_NOMEM ? 0 : rp_fail_as(err, &why);
+}
+
+/* Bare Avro may begin with 00, too: what is a value as it stands is taken for one, as is what is
+ * none either way, so that it is said why. */
+static int find_prefix(const struct rp_message_reader *reader, struct rp_bytes payload,
+                       size_t *prefix, struct rp_error *err)
+{
+    const struct rp_schema *schema = &reader->file_schema;
+    bool is_bare, is_framed;
+    *prefix = has_fingerprint(payload.data, payload.len, reader->fingerprint) ? 10 : 0;
+    if (!may_be_confluent(payload))
+        return 0;
+    if (is_value(schema, payload, 0, &is_bare, err) != 0 ||
+        is_value(schema, payload, CONFLUENT_BYTES, &is_framed, err) != 0)
+        return -1;
+    *prefix = is_framed && !is_bare ? CONFLUENT_BYTES : 0;
+    return 0;
+}
+
 /* A schema file is of all payloads: whoever names one knows. */
 static int find_schema(struct rp_message_reader *reader, struct rp_bytes payload,
                        const struct rp_schema **schema, size_t *prefix, struct rp_error *err)
 {
     const uint8_t *p = payload.data;
-    if (reader->registry != NULL && payload.len > 5 && p[0] == 0x00) {
+    if (reader->registry != NULL && may_be_confluent(payload)) {
         uint32_t id = (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
-        *prefix = 5;
+        *prefix = CONFLUENT_BYTES;
         if (id <= INT32_MAX && find_id(reader, id, schema, err) != 0)
             return -1;
     }
     if (*schema != NULL || reader->file_schema.root == NULL)
         return 0;
     *schema = &reader->file_schema;
-    *prefix = has_fingerprint(p, payload.len, reader->fingerprint) ? 10 : 0;
-    return 0;
+    return find_prefix(reader, payload, prefix, err);
 }
 
 int rp_payload_form_of(struct rp_message_reader *reader, struct rp_bytes payload,

@@ -254,6 +254,17 @@ def test_show_reads_avro_by_a_schema(edits, tmp_path):
     assert "bytes of Avro" not in edits.show(id)
 
 
+def test_a_schema_of_a_file_reads_what_has_an_id_in_front(edits, tmp_path):
+    schema = tmp_path / "order.avsc"
+    schema.write_text(SCHEMA)
+    id = edits.die(payload=b"\0\0\0\0\x09" + AVRO)
+    text = edits.show(id, "--payload-schema", schema)
+    assert "17 bytes of Avro" in text
+    assert '"id": 9007199254740993' in text and '"note": "ab"' in text
+    edits.edit(id, "--payload-schema", schema, "--jq", '.payload.note = null', *YES)
+    assert edits.arrived().value == b"\0\0\0\0\x09\x82\x80\x80\x80\x80\x80\x80\x20\x00"
+
+
 def test_show_tells_what_today_s_policies_would_decide(edits):
     id = edits.die(task_type="mail", error={"class": "SMTPRecipientsRefused", "message": "", "category": "NETWORK",
                                             "causes": []}, attempt=1)  # fmt: skip

@@ -319,7 +319,7 @@ static void a_transform_keeps_the_framing_and_the_ids(void **state)
     struct rp_arena arena = {0};
     struct rp_schema schema = parse(order_schema);
     uint64_t fingerprint;
-    uint8_t value[10 + sizeof order] = {0xC3, 0x01};
+    uint8_t value[10 + sizeof order] = {0xC3, 0x01}, confluent[5 + sizeof order] = {0, 0, 0, 1, 7};
     struct rp_transform *t = with_schema(".payload.note = \"ab!\"");
     struct rp_message in = {.payload = ORDER}, out;
     static const char changed[] = "\x82\x80\x80\x80\x80\x80\x80\x20"
@@ -340,6 +340,13 @@ static void a_transform_keeps_the_framing_and_the_ids(void **state)
     assert_int_equal(out.payload.len, 10 + sizeof changed - 1);
     assert_memory_equal(out.payload.data, value, 10);
     assert_memory_equal((const char *)out.payload.data + 10, changed, sizeof changed - 1);
+    memcpy(confluent + 5, order, ORDER.len);
+    in.payload = (struct rp_bytes){confluent, 5 + ORDER.len};
+    if (rp_transform_apply(t, &in, NULL, &arena, &out, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(out.payload.len, 5 + sizeof changed - 1);
+    assert_memory_equal(out.payload.data, confluent, 5);
+    assert_memory_equal((const char *)out.payload.data + 5, changed, sizeof changed - 1);
     in.payload = rp_str("{}");
     assert_int_equal(rp_transform_apply(t, &in, NULL, &arena, &out, &err), -1);
     assert_int_equal(err.cls, RP_POISON);

@@ -225,6 +225,67 @@ static void a_schema_of_a_file_is_of_all_payloads(void **state)
     assert_memory_equal(err.text, file, sizeof file - 1);
 }
 
+#define INTS_SCHEMA "{\"type\":\"array\",\"items\":\"int\"}"
+
+static const struct {
+    struct rp_bytes payload;
+    size_t prefix;
+} zeroes[] = {
+    {{"\0\0\0\0\7\2\4\0", 8}, 5}, /* an id, and an array of one */
+    {{"\0\0\0\0\7\0", 6}, 5},     /* an array of none */
+    {{"\0\0\0\0\7\2\4", 7}, 0},   /* neither */
+    {{"\0\0\0\0\7", 5}, 0},       /* there is nothing behind the id */
+    {{"\0", 1}, 0},
+    {{"\2\4\0", 3}, 0},
+};
+
+static char ints_file[] = "/tmp/reprise-schema-XXXXXX";
+
+static int look_at_zeroes(struct rp_error *why)
+{
+    struct rp_message_reader *r;
+    int rc = rp_message_reader_new(ints_file, NULL, &r, why);
+    for (size_t i = 0; rc == 0 && i < sizeof zeroes / sizeof *zeroes; i++) {
+        rc = rp_payload_form_of(r, zeroes[i].payload, &form, &schema, &prefix, why);
+        if (rc == 0)
+            assert_int_equal(prefix, zeroes[i].prefix);
+    }
+    rp_message_reader_free(r);
+    return rc;
+}
+
+static void a_schema_of_a_file_reads_what_has_an_id_in_front(void **state)
+{
+    (void)state;
+    file_make(ints_file, INTS_SCHEMA, sizeof INTS_SCHEMA - 1);
+    assert_int_equal(look_at_zeroes(&err), 0);
+    assert_true(starve(look_at_zeroes) > 4);
+    (void)rp_fail(&says, RP_E_NOT_FOUND, RP_POISON, "not known there");
+    times = 1;
+    open_reader(ints_file);
+    assert_int_equal(look("\0\0\0\0\7\2\4\0", 8), 0);
+    assert_int_equal(questions, 1);
+    assert_int_equal(form, RP_PAYLOAD_AVRO);
+    assert_int_equal(prefix, 5);
+    assert_int_equal(unlink(ints_file), 0);
+}
+
+static void what_begins_with_00_and_is_a_whole_value_is_bare(void **state)
+{
+    static const char bare_schema[] = "{\"type\":\"record\",\"name\":\"r\",\"fields\":["
+                                      "{\"name\":\"a\",\"type\":\"string\"},"
+                                      "{\"name\":\"b\",\"type\":\"bytes\"}]}";
+    char path[] = "/tmp/reprise-schema-XXXXXX";
+    (void)state;
+    file_make(path, bare_schema, sizeof bare_schema - 1);
+    (void)rp_fail(&says, RP_E_NOT_FOUND, RP_POISON, "not known there");
+    times = 1;
+    open_reader(path);
+    assert_int_equal(look("\0\x0a\0\0\0\0\0", 7), 0);
+    assert_int_equal(prefix, 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void a_file_without_a_schema_is_named(void **state)
 {
     char bad[] = "/tmp/reprise-schema-XXXXXX";
@@ -247,6 +308,8 @@ int main(void)
         T(a_registry_that_does_not_answer_at_once_is_waited_for),
         T(one_that_is_away_is_told_of_and_one_without_the_id_has_no_schema),
         T(a_schema_of_a_file_is_of_all_payloads),
+        T(a_schema_of_a_file_reads_what_has_an_id_in_front),
+        T(what_begins_with_00_and_is_a_whole_value_is_bare),
         T(a_file_without_a_schema_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
