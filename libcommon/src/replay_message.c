@@ -15,6 +15,7 @@ struct rp_replay_maker {
     const struct rp_config *config;
     const struct rp_replay_options *options;
     char *job;
+    bool compressed; /* what is sent */
     struct rp_targets *targets;
     struct rp_codec *codec;
     struct rp_registry *registry;
@@ -50,8 +51,8 @@ int rp_replay_maker_new(const struct rp_config *config, const struct rp_replay_o
     m->config = config;
     m->options = options;
     m->job = strdup(job);
-    if (m->job != NULL &&
-        rp_targets_new(client, rp_kafka_compresses(config), &m->targets, err) == 0 &&
+    m->compressed = rp_kafka_compresses(config);
+    if (m->job != NULL && rp_targets_new(client, m->compressed, &m->targets, err) == 0 &&
         rp_codec_new(NULL, &m->codec, err) == 0 && open_transform(m, err) == 0) {
         *out = m;
         return 0;
@@ -104,8 +105,8 @@ static int shown(struct rp_bytes topic)
 
 /* A target that is named must be allowed, or be the one that the policy names (the archive does not
  * tell which of the two named it); what nobody names, the policy does. */
-static int judge(struct rp_replay_maker *m, struct rp_bytes task_type, struct rp_bytes *target,
-                 const char **refused, struct rp_error *err)
+int rp_replay_judge_target(struct rp_replay_maker *m, struct rp_bytes task_type,
+                           struct rp_bytes *target, const char **refused, struct rp_error *err)
 {
     const struct rp_policy *policy = rp_policies_match(m->config->policies, task_type);
     struct rp_bytes by_policy = rp_str(rp_policy_target(policy));
@@ -132,12 +133,9 @@ static int judge(struct rp_replay_maker *m, struct rp_bytes task_type, struct rp
                    shown(*target), name);
 }
 
-int rp_replay_judge_target(struct rp_replay_maker *m, struct rp_bytes task_type,
-                           struct rp_bytes target, const char *override, const char **refused,
-                           struct rp_error *err)
+int64_t rp_replay_max_payload(struct rp_replay_maker *m, struct rp_bytes topic)
 {
-    struct rp_bytes wanted = override == NULL ? target : rp_str(override);
-    return judge(m, task_type, &wanted, refused, err);
+    return m->compressed ? RP_NO_LIMIT : rp_targets_max_bytes(m->targets, topic);
 }
 
 struct rp_message rp_replay_message_of(const struct rp_failed_task *task, struct rp_arena *arena)
@@ -237,7 +235,7 @@ static int to_target(struct rp_replay_maker *m, const struct rp_dead_letter *let
     struct rp_reinvocation own;
     struct rp_error ignored;
     struct rp_bytes target = task->target;
-    if (judge(m, task->task_type, &target, refused, err) != 0 || *refused != NULL)
+    if (rp_replay_judge_target(m, task->task_type, &target, refused, err) != 0 || *refused != NULL)
         return *refused != NULL ? 0 : -1;
     (void)!rp_reinvocation_read(task->headers, task->n_headers, &own, &ignored);
     int32_t attempts = letter->attempts > task->attempt ? letter->attempts : task->attempt;

@@ -25,11 +25,14 @@ RP_NODISCARD int rp_replay_make(struct rp_replay_maker *m, const struct rp_repla
                                 int64_t now_ms, struct rp_outgoing *out, const char **refused,
                                 struct rp_error *err);
 
-/* Why tasks of this type and target (null: none of their own) would not be sent to `override`, or
- * where that is NULL, to their target; NULL: they would. Valid until the next call. */
+/* Why tasks of this type would not be sent to `*target`, valid until the next call; NULL: they
+ * would. Null becomes the target that their policy names. */
 RP_NODISCARD int rp_replay_judge_target(struct rp_replay_maker *m, struct rp_bytes task_type,
-                                        struct rp_bytes target, const char *override,
-                                        const char **refused, struct rp_error *err);
+                                        struct rp_bytes *target, const char **refused,
+                                        struct rp_error *err);
+/* A payload of more bytes is certainly refused there; one of a few less, with what is around it,
+ * too. RP_NO_LIMIT: nobody can say. */
+int64_t rp_replay_max_payload(struct rp_replay_maker *m, struct rp_bytes topic);
 
 /* A task as transforms and edits see it. */
 struct rp_message rp_replay_message_of(const struct rp_failed_task *task, struct rp_arena *arena);

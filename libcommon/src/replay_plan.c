@@ -282,7 +282,8 @@ int rp_replay_preview(struct rp_db *db, const struct rp_replay_request *r, int64
         return -1;
     rp_query_add(&q, "CREATE TEMPORARY TABLE replay_preview ON COMMIT DROP AS ");
     int failed = add_picked(&q, r,
-                            ", d.target, d.status, d.reason = 'OVERSIZED' AND (SELECT l.payload IS"
+                            ", d.target, d.status, octet_length(coalesce(d.payload, d.raw)) AS"
+                            " bytes, d.reason = 'OVERSIZED' AND (SELECT l.payload IS"
                             " NULL FROM dead_letter AS l WHERE l.dead_at = d.dead_at"
                             " AND l.id = d.id) AS shrunk",
                             err);

@@ -30,8 +30,9 @@ RP_NODISCARD int rp_replay_is_planned(struct rp_db *db, const char *job, int64_t
                                       struct rp_error *err);
 
 /* Fills the temporary table replay_preview (dead_at, id, task_id, task_type, target, status,
- * reason, fingerprint, size, shrunk) with what would be claimed, in a transaction that is left open:
- * roll it back. *held_back: so many were replayed too often. */
+ * reason, fingerprint, size, bytes, shrunk) with what would be claimed, in a transaction that is
+ * left open: roll it back. `bytes` are those of the payload, or of what could not be decoded; null:
+ * neither is there. *held_back: so many were replayed too often. */
 RP_NODISCARD int rp_replay_preview(struct rp_db *db, const struct rp_replay_request *r,
                                    int64_t *held_back, struct rp_error *err);
 

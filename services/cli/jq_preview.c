@@ -42,9 +42,10 @@ static int judge(struct jq_preview *p, struct rp_bytes task_type, const char *ta
                  struct rp_error *err)
 {
     const char *refused = NULL;
+    struct rp_bytes topic = rp_str(target);
     if (p->options->to_router)
         return 0;
-    if (rp_replay_judge_target(p->maker, task_type, rp_str(target), NULL, &refused, err) != 0) {
+    if (rp_replay_judge_target(p->maker, task_type, &topic, &refused, err) != 0) {
         (void)printf("Target:     not looked at: %s\n", err->text);
         return 0;
     }

@@ -6,6 +6,7 @@
 
 #include "database.h"
 #include "jq_preview.h"
+#include "query.h"
 #include "replay_message.h"
 #include "table.h"
 #include "term.h"
@@ -127,12 +128,15 @@ static int print_taskless(struct preview *p)
 {
     PGresult *r;
     if (query(p,
-              "SELECT count(*) FILTER (WHERE task_id IS NULL), count(*) FILTER (WHERE shrunk)"
-              " FROM replay_preview",
+              "SELECT count(*) FILTER (WHERE task_id IS NULL), count(*) FILTER (WHERE shrunk),"
+              " count(*) FILTER (WHERE task_id IS NULL AND bytes IS NULL) FROM replay_preview",
               &r) != CLI_OK)
         return CLI_FAILED;
-    if (database_number(r, 0, 0) > 0 && !p->request->options->to_router)
+    bool to_router = p->request->options->to_router;
+    if (database_number(r, 0, 0) > 0 && !to_router)
         print_refused(database_number(r, 0, 0), "there is no task: its bytes could not be decoded");
+    if (database_number(r, 0, 2) > 0 && to_router)
+        print_refused(database_number(r, 0, 2), "the dead letter itself could not be decoded");
     if (database_number(r, 0, 1) > 0)
         print_refused(database_number(r, 0, 1), "its payload was too large to be kept");
     PQclear(r);
@@ -146,28 +150,111 @@ static struct rp_bytes cell(const PGresult *r, int row, int column)
     return (struct rp_bytes){PQgetvalue(r, row, column), (size_t)PQgetlength(r, row, column)};
 }
 
+/* Runs what asks how many are too large, for which topic, and what that takes. Only payloads are
+ * looked at: with keys and headers there may be more. */
+static int print_larger(struct preview *p, struct rp_query *q)
+{
+    PGresult *r;
+    struct rp_error err;
+    int failed = rp_query_run(q, p->db, &r, &err);
+    rp_query_clear(q);
+    if (failed != 0)
+        return database_failed(&err);
+    for (int i = 0; i < PQntuples(r) && database_number(r, i, 0) > 0; i++) {
+        (void)printf("Refused:    at least %" PRId64 ": larger than the %s bytes that topic ",
+                     database_number(r, i, 0), PQgetvalue(r, i, 2));
+        term_print(stdout, cell(r, i, 1), RP_MAX_TOPIC_NAME);
+        (void)printf(" takes\n");
+    }
+    PQclear(r);
+    return CLI_OK;
+}
+
+static int judge_router(struct preview *p)
+{
+    const char *topic = p->config->topics.failed_tasks;
+    int64_t max_bytes = rp_replay_max_payload(p->maker, rp_str(topic));
+    struct rp_query q = {0};
+    if (max_bytes == RP_NO_LIMIT)
+        return CLI_OK;
+    rp_query_add(&q, "SELECT count(*), ");
+    rp_query_param(&q, topic);
+    rp_query_add(&q, "::text, ");
+    rp_query_param_int(&q, max_bytes);
+    rp_query_add(&q, "::bigint FROM replay_preview WHERE NOT shrunk AND bytes > ");
+    rp_query_param_int(&q, max_bytes);
+    return print_larger(p, &q);
+}
+
+/* One more pair, of row `i`, for the question how many of its tasks are too large. */
+static void add_pair(struct rp_query *q, const PGresult *r, int i, struct rp_bytes topic,
+                     int64_t max_bytes)
+{
+    rp_query_add(q, q->n == 0 ? "SELECT count(*), l.topic, l.max_bytes FROM replay_preview AS p"
+                                " JOIN (VALUES ("
+                              : ", (");
+    rp_query_param(q, PQgetvalue(r, i, 1));
+    rp_query_add(q, ", ");
+    rp_query_param(q, PQgetisnull(r, i, 2) ? NULL : PQgetvalue(r, i, 2));
+    rp_query_add(q, ", ");
+    rp_query_param(q, topic.data);
+    rp_query_add(q, ", ");
+    rp_query_param_int(q, max_bytes);
+    rp_query_add(q, "::bigint)");
+}
+
+static int print_larger_pairs(struct preview *p, struct rp_query *q)
+{
+    if (q->n == 0)
+        return CLI_OK;
+    rp_query_add(q, ") AS l (type, target, topic, max_bytes) ON p.task_type = l.type"
+                    " AND p.target IS NOT DISTINCT FROM l.target WHERE p.task_id IS NOT NULL"
+                    " AND NOT p.shrunk AND p.bytes > l.max_bytes"
+                    " GROUP BY 2, 3 ORDER BY 1 DESC, 2");
+    return print_larger(p, q);
+}
+
+/* False: no broker answers. */
+static bool judge_pair(struct preview *p, const PGresult *r, int i, struct rp_query *larger)
+{
+    struct rp_error err;
+    const char *refused, *override = p->request->options->target;
+    struct rp_bytes topic = override != NULL ? rp_str(override) : cell(r, i, 2);
+    if (rp_replay_judge_target(p->maker, cell(r, i, 1), &topic, &refused, &err) != 0) {
+        (void)printf("Targets:    not looked at: %s\n", err.text);
+        return false;
+    }
+    if (refused != NULL) {
+        print_refused(database_number(r, i, 0), refused);
+        return true;
+    }
+    int64_t max_bytes = rp_replay_max_payload(p->maker, topic);
+    if (database_number(r, i, 3) > max_bytes)
+        add_pair(larger, r, i, topic, max_bytes);
+    return true;
+}
+
 /* Of tasks of each type and target; a brokers' silence ends the looks. */
 static int judge_targets(struct preview *p)
 {
     PGresult *r;
-    struct rp_error err;
-    const char *refused;
+    struct rp_query larger = {0};
+    bool answered = true;
     if (query(p,
-              "SELECT count(*), task_type, target FROM replay_preview"
-              " WHERE task_id IS NOT NULL AND NOT shrunk GROUP BY 2, 3 ORDER BY 1 DESC LIMIT 200",
+              "SELECT count(*), task_type, target, coalesce(max(bytes), 0), count(*) OVER ()"
+              " FROM replay_preview WHERE task_id IS NOT NULL AND NOT shrunk"
+              " GROUP BY 2, 3 ORDER BY 1 DESC LIMIT 200",
               &r) != CLI_OK)
         return CLI_FAILED;
-    for (int i = 0; i < PQntuples(r); i++) {
-        if (rp_replay_judge_target(p->maker, cell(r, i, 1), cell(r, i, 2),
-                                   p->request->options->target, &refused, &err) != 0) {
-            (void)printf("Targets:    not looked at: %s\n", err.text);
-            break;
-        }
-        if (refused != NULL)
-            print_refused(database_number(r, i, 0), refused);
-    }
+    int n = PQntuples(r);
+    for (int i = 0; answered && i < n; i++)
+        answered = judge_pair(p, r, i, &larger);
+    if (answered && n > 0 && database_number(r, 0, 4) > n)
+        (void)printf("Targets:    %d of %s pairs of a type and a target were looked at, the largest"
+                     " ones\n",
+                     n, PQgetvalue(r, 0, 4));
     PQclear(r);
-    return CLI_OK;
+    return print_larger_pairs(p, &larger);
 }
 
 static int print_targets(struct preview *p)
@@ -180,11 +267,10 @@ static int print_targets(struct preview *p)
         (void)database_failed(&err);
         return err.cls == RP_POISON ? CLI_USAGE : CLI_FAILED; /* a program that is none */
     }
-    if (o->to_router)
-        return CLI_OK;
     if (o->jq == NULL)
-        return judge_targets(p);
-    (void)printf("Targets:    as the program leaves them, which is judged as they are sent\n");
+        return o->to_router ? judge_router(p) : judge_targets(p);
+    if (!o->to_router)
+        (void)printf("Targets:    as the program leaves them, which is judged as they are sent\n");
     return CLI_OK;
 }
 

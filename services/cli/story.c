@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "story.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ const char story_columns[] =
     " to_char(d.status_at, 'YYYY-MM-DD HH24:MI:SS') || ' UTC' AS status_when,"
     " to_char(d.came_back_at, 'YYYY-MM-DD HH24:MI:SS') || ' UTC' AS came_back_when,"
     " lpad(to_hex(d.fingerprint), 16, '0') AS group_hex,"
+    " octet_length(d.payload) AS payload_bytes,"
     " EXISTS (SELECT FROM unnest(d.header_keys, d.header_values) AS h (key, value)"
     "  WHERE key = '" RP_HDR_FALLBACK "' AND value = '1') AS was_fallback,"
     " (SELECT string_agg(l.id::text, ', ' ORDER BY l.dead_at) FROM dead_letter AS l"
@@ -265,19 +267,30 @@ void story_targets_clear(struct story_targets *t)
     rp_replay_options_clear(&t->options);
 }
 
-static void print_target(const struct story *s)
+/* Whether a replay may send it there: false is certain, as things are. */
+static bool print_target(const struct story *s)
 {
     struct rp_error err;
     const char *refused = NULL;
+    struct rp_bytes topic = rp_str(text(s, "target"));
     int rc = open_targets(s->config, s->targets, &err);
     if (rc == 0)
-        rc = rp_replay_judge_target(s->targets->maker, rp_str(text(s, "task_type")),
-                                    rp_str(text(s, "target")), NULL, &refused, &err);
+        rc = rp_replay_judge_target(s->targets->maker, rp_str(text(s, "task_type")), &topic,
+                                    &refused, &err);
     const char *target = text(s, "target") == NULL ? "the policy's" : text(s, "target");
-    if (rc != 0)
+    if (rc != 0) {
         print_words("target", "%s; whether it takes it is not known: %s", target, err.text);
+        return true;
+    }
+    int64_t bytes = number(s, "payload_bytes", 0), max_bytes = RP_NO_LIMIT;
+    if (refused == NULL)
+        max_bytes = rp_replay_max_payload(s->targets->maker, topic);
+    if (bytes > max_bytes)
+        print_words("target", "%s: takes %" PRId64 " bytes, less than the payload has", target,
+                    max_bytes);
     else
         print_words("target", "%s: %s", target, refused == NULL ? "is there" : refused);
+    return refused == NULL && bytes <= max_bytes;
 }
 
 /* Why no replay sends it, as that would say; NULL where one may. */
@@ -304,12 +317,14 @@ static void print_replay(const struct story *s)
         print_words("", "reprise dlq replay --id %s --to router --reason WHY", id);
         return;
     }
-    print_target(s);
+    bool may_go = print_target(s);
     if (strcmp(status, "replaying") == 0) {
         print_words("", "a replay has it: reprise replay show %s", text(s, "job"));
         return;
     }
-    if (strcmp(status, "dead") == 0)
+    if (!may_go)
+        print_line("as it is", "not possible as things are");
+    else if (strcmp(status, "dead") == 0)
         print_words("as it is", "reprise dlq replay --id %s --reason WHY", id);
     else
         print_words("once more", "reprise dlq replay --id %s --status %s --reason WHY", id, status);

@@ -522,9 +522,37 @@ def test_what_cannot_be_sent_is_refused_and_stays_dead(replays):
     check_once(reader, "large", sorted(set(range(60)) - {10, 11, 50, 20, 21, 22}))
     assert replays.states("large") == {"replayed": 54, "dead": 6}
     code, text = replays.replay("large", "--dry-run")
-    assert code == 0 and "Refused:" in text
+    assert code == 0 and f"Refused:    at least 3: larger than the 2000 bytes that topic {small} takes\n" in text, text
+    assert text.count("Refused:    1: ") == 3, text
     code, text = replays.replay("large")
     assert code == 1  # again none of them
+
+
+def test_what_topics_do_not_take_is_counted_before(replays):
+    """By the target of the task, of the policy or of the command line, and of few as of all."""
+    small = replays.pipeline.create_target("smaller", max_message_bytes=2000)
+    replays.insert("big", 9, small)
+    replays.insert("big-elsewhere", 2, replays.target)
+    replays.query("update dead_letter set payload = convert_to(repeat('x', 3000), 'UTF8') where task_id like 'big-%%'"
+                  " and task_id not in ('big-1', 'big-2')")  # fmt: skip
+    said = f"larger than the 2000 bytes that topic {small} takes"
+    assert f"Refused:    at least 7: {said}" in replays.replay("big", "--dry-run")[1]
+    assert f"Refused:    at least 9: {said}" in replays.replay("big", "--dry-run", "--send-to", small)[1]
+    assert f"Refused:    at least 2: {said}" in replays.replay("big", "--dry-run", "--limit", "6")[1]
+    assert "Refused" not in replays.replay("big", "--dry-run", "--send-to", replays.target)[1]
+    (big,), (fits,) = replays.query("select id from dead_letter where task_id in ('big-0', 'big-1') order by task_id")
+    text = replays.run("dlq", "show", str(big))[1]
+    assert f"{small}: takes 2000 bytes, less than the payload has" in text and "dlq replay" not in text, text
+    assert f"{small}: is there" in replays.run("dlq", "show", str(fits))[1]
+
+
+def test_what_does_not_go_to_the_router_is_counted_before(replays):
+    replays.insert("lost", 4, replays.target)
+    replays.query("update dead_letter set task_id = null, task_type = null, attempt = null, error_class = null,"
+                  " error_message = null, failed_at = null, payload = null, category = 'LOST', reason = 'UNDECODABLE',"
+                  " raw = case when task_id < 'lost-2' then '\\xff'::bytea end where task_id like 'lost-%%'")  # fmt: skip
+    code, text = replays.run("dlq", "replay", "--where", "reason = undecodable", "--dry-run", "--to", "router")
+    assert code == 0 and "Refused:    2: the dead letter itself could not be decoded" in text, text
 
 
 def test_what_is_given_back_is_as_it_was(replays):

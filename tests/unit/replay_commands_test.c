@@ -70,6 +70,7 @@ static int calm(void **state)
     terminal = false;
     target_refused = NULL;
     target_rc = 0;
+    target_max_bytes = RP_NO_LIMIT;
     now_mono_ms = 1;
     return 0;
 }
@@ -259,13 +260,14 @@ static void a_preview_says_what_a_replay_would_do(void **state)
         {"--to router --max-replays 3", "Held back:  4 that were replayed 3 times or more"},
         {"--to router", "Refused:    2: its payload was too large to be kept\n"},
         {"", "Refused:    3: there is no task: its bytes could not be decoded\n"},
+        {"--to router", "Refused:    1: the dead letter itself could not be decoded\n"},
         {"", "Groups, the largest first:\n"},
     };
     static const struct pg_answer answers[] = {
         {SUMS, "n|sum|max|from|to|replayed|discarded",
          "7200|1048576|9000|2026-11-21|2026-11-22|20|3"},
-        {"SELECT count(*) FILTER", "n|shrunk", "3|2"},
-        {"SELECT count(*), task_type", "n|type|target", "5|a|NULL\n6|b|t"},
+        {"SELECT count(*) FILTER", "n|shrunk|neither", "3|2|1"},
+        {"SELECT count(*), task_type", "n|type|target|bytes|pairs", "5|a|NULL|0|2\n6|b|t|0|2"},
         {"SELECT count(*), lpad", "n", "1"},
         {"SELECT count(*)", "n", "4"},
         {0}};
@@ -287,6 +289,64 @@ static void a_preview_says_what_a_replay_would_do(void **state)
     assert_not_printed("no such topic");
     assert_int_equal(run("dlq replay --type a --dry-run --jq 'nothing('", answers), CLI_USAGE);
     assert_printed("jq");
+}
+
+#define LETTER                                                                                     \
+    {                                                                                              \
+        "AS d WHERE d.id", "id|status|job|record|task|shrunk|about|message",                       \
+            "7|dead|NULL|NULL|t|f|{\"id\": \"t\"}|{\"target\": \"a\", \"key\": null, "             \
+            "\"headers\": [], \"payload\": {\"base64\": \"eyJuIjoxfQ==\"}}"                        \
+    }
+static const struct pg_answer letter[] = {LETTER, {0}};
+
+static void a_preview_counts_what_is_larger_than_topics_take(void **state)
+{
+    (void)state;
+    static const char preview[] = "dlq replay --type a --dry-run";
+    static const struct pg_answer answers[] = {
+        {"SELECT count(*), task_type", "n|type|target|bytes|pairs",
+         "6|a|t|1001|5\n5|a|NULL|1000|5"},
+        {"SELECT count(*), l.topic", "n|topic|max", "4|t\x1b[2J|1000"},
+        {"SELECT count(*), $1::text", "n|topic|max", "7|failed-tasks|1000"},
+        {0}};
+    static const struct pg_answer none[] = {
+        {"SELECT count(*), $1::text", "n|topic|max", "0|failed-tasks|1000"}, {0}};
+    target_max_bytes = 1000;
+    assert_int_equal(run(preview, answers), CLI_OK);
+    assert_printed("Targets:    2 of 5 pairs of a type and a target were looked at, the largest "
+                   "ones\nRefused:    at least 4: larger than the 1000 bytes that topic t\\x1b[2J "
+                   "takes\n");
+    assert_int_equal(run("dlq replay --type a --dry-run --to router", answers), CLI_OK);
+    assert_printed("Refused:    at least 7: larger than the 1000 bytes that topic failed-tasks");
+    assert_not_printed("pairs");
+    assert_int_equal(run("dlq replay --type a --dry-run --to router", none), CLI_OK);
+    assert_not_printed("at least");
+    assert_int_equal(run("dlq replay --type a --dry-run --to router --jq .", letter), CLI_OK);
+    assert_not_printed("at least");
+    target_max_bytes = 1001;
+    assert_int_equal(run(preview, answers), CLI_OK);
+    assert_not_printed("at least");
+    target_max_bytes = 1000;
+    target_refused = "no such topic";
+    assert_int_equal(run(preview, answers), CLI_OK);
+    assert_not_printed("at least");
+}
+
+/* Each of its questions is refused in turn. */
+static void a_preview_that_cannot_ask_fails(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {
+        {"SELECT count(*), task_type", "n|type|target|bytes|pairs", "6|a|t|1001|1"}, {0}};
+    target_max_bytes = 1000;
+    bool failed = true;
+    for (int n = 2; failed; n++) {
+        pg_begin(answers);
+        pg_fail_at(n, 1, "57014");
+        int code = cli_run(cli_commands, "dlq replay --type a --dry-run");
+        failed = pg_failed();
+        assert_int_equal(code, failed ? CLI_FAILED : CLI_OK);
+    }
 }
 
 static void of_nothing_there_is_no_replay(void **state)
@@ -354,13 +414,6 @@ static void assert_told_as_it_is(const char *words, const struct pg_answer *answ
         }
 }
 
-#define LETTER                                                                                     \
-    {                                                                                              \
-        "AS d WHERE d.id", "id|status|job|record|task|shrunk|about|message",                       \
-            "7|dead|NULL|NULL|t|f|{\"id\": \"t\"}|{\"target\": \"a\", \"key\": null, "             \
-            "\"headers\": [], \"payload\": {\"base64\": \"eyJuIjoxfQ==\"}}"                        \
-    }
-static const struct pg_answer letter[] = {LETTER, {0}};
 static const struct pg_answer letter_unplanned[] = {
     LETTER, {"SELECT total FROM replay_job", "n", ""}, {0}};
 
@@ -531,6 +584,8 @@ int main(void)
         cmocka_unit_test_setup(what_is_wished_of_a_replay_that_nobody_runs_is_done_or_said, calm),
         cmocka_unit_test_setup(what_somebody_runs_is_not_resumed, calm),
         cmocka_unit_test_setup(a_preview_says_what_a_replay_would_do, calm),
+        cmocka_unit_test_setup(a_preview_counts_what_is_larger_than_topics_take, calm),
+        cmocka_unit_test_setup(a_preview_that_cannot_ask_fails, calm),
         cmocka_unit_test_setup(of_nothing_there_is_no_replay, calm),
         cmocka_unit_test_setup(nobody_who_says_no_replays, calm),
         cmocka_unit_test_setup(a_job_that_may_be_on_record_is_looked_for, calm),

@@ -30,6 +30,14 @@ enum rp_target_state __wrap_rp_targets_state(struct rp_targets *t, struct rp_byt
                                                      : RP_TARGET_USABLE;
 }
 
+int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic);
+int64_t __wrap_rp_targets_max_bytes(struct rp_targets *t, struct rp_bytes topic)
+{
+    (void)t;
+    (void)topic;
+    return limit;
+}
+
 bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record);
 bool __wrap_rp_targets_fits(struct rp_targets *t, struct rp_outgoing *record)
 {
@@ -117,12 +125,17 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int make(struct fixture *f)
+static void make_good_maker(struct fixture *f)
 {
     if (f->maker == NULL)
         assert_int_equal(rp_replay_maker_new(f->config, &f->options, "251121-abcdef", f->client,
                                              &f->maker, &f->err),
                          0);
+}
+
+static int make(struct fixture *f)
+{
+    make_good_maker(f);
     return rp_replay_make(f->maker, &f->row, NOW, &f->out, &f->refused, &f->err);
 }
 
@@ -357,6 +370,34 @@ static void what_its_topic_does_not_take_is_refused(void **state)
     assert_refused_for(f, "it is larger than the max.message.bytes of topic work");
 }
 
+/* What is compressed may fit, whatever it is. */
+static void how_large_a_payload_may_be_is_said_where_it_is_certain(void **state)
+{
+    struct fixture *f = *state;
+    limit = 100;
+    make_good_maker(f);
+    assert_int_equal(rp_replay_max_payload(f->maker, rp_str("work")), 100);
+    rp_replay_maker_free(f->maker);
+    f->maker = NULL;
+    rp_config_free(f->config);
+    f->config = load_good("kafka: {compression.type: zstd}\n");
+    make_good_maker(f);
+    assert_true(rp_replay_max_payload(f->maker, rp_str("work")) == RP_NO_LIMIT);
+}
+
+static void a_target_that_nobody_names_is_the_policy_s(void **state)
+{
+    struct fixture *f = *state;
+    struct rp_bytes topic = RP_NULL_BYTES;
+    rp_config_free(f->config);
+    f->config = load_good("targets: {allow: [work]}\npolicies: {mail: {target: work}}\n");
+    make_good_maker(f);
+    assert_int_equal(rp_replay_judge_target(f->maker, rp_str("mail"), &topic, &f->refused, &f->err),
+                     0);
+    assert_null(f->refused);
+    assert_true(rp_bytes_equal(topic, rp_str("work")));
+}
+
 static void what_came_from_outside_is_refused_in_ascii(void **state)
 {
     struct fixture *f = *state;
@@ -424,6 +465,8 @@ int main(void)
         TEST(without_memory_nothing_is_refused),
         TEST(what_there_is_no_more_is_refused),
         TEST(what_its_topic_does_not_take_is_refused),
+        TEST(how_large_a_payload_may_be_is_said_where_it_is_certain),
+        TEST(a_target_that_nobody_names_is_the_policy_s),
         TEST(what_came_from_outside_is_refused_in_ascii),
         TEST(an_edit_takes_the_place_of_the_task),
         TEST(a_program_that_gives_nothing_refuses),

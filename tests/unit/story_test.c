@@ -21,9 +21,9 @@ static int run(const char *words, const struct pg_answer *answers)
 #define SHOWN                                                                                      \
     "reason|status|task_type|attempt|attempts|category|target|job|came_back_when|came_of_it|"      \
     "replays|replay_of|status_when|id|task_id|group_hex|failed_ms|decided_ms|error_class|causes|"  \
-    "policy|replay_job|payload|was_fallback"
+    "policy|replay_job|payload|was_fallback|payload_bytes"
 #define TASK "7|t|00ab|1000|1000|TimeoutError|[[\"E\", \"m\"]]|p|j-0|"
-#define REST TASK "\\x00|f"
+#define REST TASK "\\x00|f|1001"
 
 static void a_dead_letter_s_story_is_told(void **state)
 {
@@ -62,9 +62,9 @@ static void a_dead_letter_s_story_is_told(void **state)
          "came back     dead again, now: dead letter 9\n"},
         {"OVERSIZED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|3|NULL|" REST,
          "comes from    dead letter 3, sent again by replay j-0\n"},
-        {"OVERSIZED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" TASK "NULL|f",
+        {"OVERSIZED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" TASK "NULL|f|NULL",
          "not possible: its payload was too large to be kept\n"},
-        {"EXHAUSTED|dead|q|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" TASK "\\x00|t",
+        {"EXHAUSTED|dead|q|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" TASK "\\x00|t|1",
          "today         policy q decides the same: "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -101,6 +101,29 @@ static void what_cannot_be_asked_is_left_out_of_the_story(void **state)
     assert_printed("target        a; whether it takes it is not known: the brokers are away\n");
 }
 
+static void a_replay_that_is_sure_to_be_refused_is_not_recommended(void **state)
+{
+    (void)state;
+    static const struct pg_answer answers[] = {
+        {"archive AS d", SHOWN, "OVERSIZED|dead|p|3|3|TIMEOUT|a|NULL|NULL|NULL|0|NULL|NULL|" REST},
+        {0}};
+    static const char not_possible[] = "as it is      not possible as things are\n"
+                                       "  changed       reprise dlq edit 7 --reason WHY\n";
+    target_refused = NULL;
+    target_rc = 0;
+    target_max_bytes = 1000;
+    assert_int_equal(run("dlq show 7", answers), CLI_OK);
+    assert_printed("target        a: takes 1000 bytes, less than the payload has\n");
+    assert_printed(not_possible);
+    target_max_bytes = 1001;
+    assert_int_equal(run("dlq show 7", answers), CLI_OK);
+    assert_printed("target        a: is there\n");
+    assert_printed("as it is      reprise dlq replay --id 7 --reason WHY\n");
+    target_refused = "no such topic";
+    assert_int_equal(run("dlq show 7", answers), CLI_OK);
+    assert_printed(not_possible);
+}
+
 int main(void)
 {
     cli_configure("kafka: {bootstrap.servers: \"127.0.0.1:1\"}\n"
@@ -111,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dead_letter_s_story_is_told),
         cmocka_unit_test(what_cannot_be_asked_is_left_out_of_the_story),
+        cmocka_unit_test(a_replay_that_is_sure_to_be_refused_is_not_recommended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
