@@ -14,9 +14,9 @@
 
 #define EVERY_MS 500
 /* An id is drawn before its row can be seen: rows may come behind those of higher ids, by as long
- * as the archiver's transaction takes. */
-#define LATE_MS 15000
-#define LATE    "interval '15 seconds'"
+ * as the archiver's transaction takes. It waits 30 s for the database, and what it gave up by then
+ * may be committed a little later. */
+#define LATE_MS 45000
 #define MOST    1000 /* rows a question, */
 /* and about so many bytes of JSON, if it is not a single one. */
 #define MOST_BYTES "8388608"
@@ -156,7 +156,9 @@ static int look_back(struct dlq *d, struct tail *t)
     struct rp_query q = {0};
     PGresult *result;
     rp_query_add(&q, "SELECT id, old FROM (SELECT coalesce((SELECT id FROM dead_letter"
-                     " WHERE archived_at < now() - " LATE " AND id <= ");
+                     " WHERE archived_at < now() - ");
+    rp_query_param_int(&q, LATE_MS);
+    rp_query_add(&q, "::bigint * interval '1 ms' AND id <= ");
     rp_query_param_int(&q, t->low);
     rp_query_add(&q, " ORDER BY id DESC LIMIT 1), 0) AS old) AS o, LATERAL (SELECT id FROM"
                      " dead_letter WHERE id > old AND id <= ");

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`reprise dlq tail`: what comes is shown, all of it, once."""
 
+import contextlib
 import json
 import select
 import signal
@@ -43,12 +44,44 @@ def test_tail_shows_what_comes_and_misses_nothing(make):
     assert len(set(seen)) == 18 and set(seen[5:]) == set(db.ids("--where", "type != type-5 and id > 20"))
 
 
+def add_until_shown(db, process):
+    """Whatever it takes to begin."""
+    n = 0
+    while not select.select([process.stdout], [], [], 0.2)[0]:
+        db.add_letters(1, f"{DAY} 12:00:00+00", first_offset=1000 + n)
+        n += 1
+    return n
+
+
+@contextlib.contextmanager
+def slow_batch(db):
+    """What is committed behind it is shown, behind what came meanwhile."""
+    process = db.start("tail", "--lines", 0)
+    add_until_shown(db, process)
+    with psycopg.connect(db.dsn) as batch:
+        ids = batch.execute(
+            "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason)"
+            f" select '{DAY} 11:00+00', 'slow', 0, n, 'OTHER' from generate_series(1, 3) as n returning id"
+        ).fetchall()
+        db.add_letters(12, f"{DAY} 12:00:00+00", first_offset=2000)
+        yield
+    seen = []
+    while len(seen) < 15:
+        shown = int(process.stdout.readline().split()[0])
+        seen += [shown] if shown >= ids[0][0] else []
+    assert sorted(seen[12:]) == [id for (id,) in ids]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+
+
 def test_tail_that_lags_misses_nothing(make):
-    """Whoever reads stops for longer than late rows are looked for."""
+    """Whoever reads stops for longer than late rows are looked for; and meanwhile, elsewhere, a batch takes 30 s."""
     db = make("lag", 3000)
     process = db.start("tail", "--lines", 3000, "--format", "json")
     seen = [json.loads(process.stdout.readline())["id"] for _ in range(1500)]
-    time.sleep(17)
+    with slow_batch(make("batch", 20)):
+        time.sleep(31)
+    time.sleep(16)
     seen += [json.loads(process.stdout.readline())["id"] for _ in range(1500)]
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 0 and process.stdout.read() == b""
@@ -77,10 +110,7 @@ def test_tail_shows_what_was_under_way_when_it_began(make):
 def test_tail_begins_with_what_comes(make):
     db = make("none", 20)
     process = db.start("tail", "--lines", 0)
-    seen = 20  # whatever it takes to begin
-    while not select.select([process.stdout], [], [], 0.2)[0]:
-        db.add_letters(1, f"{DAY} 12:00:00+00", first_offset=1000 + seen)
-        seen += 1
+    seen = 20 + add_until_shown(db, process)
     first = int(process.stdout.readline().split()[0])
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 0 and 20 < first <= seen

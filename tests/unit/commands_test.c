@@ -370,8 +370,9 @@ static void a_tail_goes_on_until_it_is_stopped(void **state)
     pg_fail_at(200, 1, "42P01");
     assert_int_equal(run("dlq tail"), CLI_FAILED);
     assert_printed("7  a\\x1b[2J\n6  b\n");
+    /* Which ids are looked for no more is asked later than a batch may take. */
     assert_true(now_mono_ms > 60000);
-    assert_true(pg_statements("SELECT coalesce(max(id), 0)") >= 4);
+    assert_in_range(pg_statements("SELECT coalesce(max(id), 0)"), 2, 1 + now_mono_ms / 30001);
     for (int n = 1; n <= 6; n++) {
         pg_begin(answers);
         pg_fail_at(n, 1, n % 2 == 0 ? "42P01" : "");
