@@ -88,13 +88,14 @@ class Kafka:
         "allow.everyone.if.no.acl.found=true",
     )
 
-    def __init__(self, folder, brokers=1, settings=AUTHORIZER, jvm=("--brief",)):
+    def __init__(self, folder, brokers=1, settings=AUTHORIZER, jvm=("--brief",), bootstrap=None):
+        """`bootstrap`: where the settings have other listeners than the script's."""
         self.folder = folder
         run_script(
             self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(), "--brokers", brokers, *jvm,
             *[argument for setting in settings for argument in ("--set", setting)],
         )  # fmt: skip
-        self.bootstrap = (folder / "bootstrap").read_text().strip()
+        self.bootstrap = bootstrap or (folder / "bootstrap").read_text().strip()
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
 
     def start(self):
