@@ -39,6 +39,15 @@ bool rp_filter_is_empty(const struct rp_filter *f);
 /* Whether a field is named anywhere, for example "status". */
 bool rp_filter_names(const struct rp_filter *f, const char *field);
 
+/* A group that is named by its first digits: which are these, and the lowest and the highest
+ * fingerprint, as the database has them, that begin so. */
+struct rp_filter_prefix {
+    const char *text;
+    int64_t low, high;
+};
+/* The i-th, from 0 on; false: there are not so many. */
+bool rp_filter_prefix(const struct rp_filter *f, size_t i, struct rp_filter_prefix *out);
+
 /* Has the database look at the regular expressions. POISON: it refuses one. */
 RP_NODISCARD int rp_filter_check(const struct rp_filter *f, struct rp_db *db, struct rp_error *err);
 

@@ -239,7 +239,8 @@ const struct cli_command cmd_dlq_groups = {
     .about = "A group is a task type, an error class and a message, but for its numbers, ids and\n"
              "quoted strings. Shown are how many there are, when they died, a sample for\n"
              "`reprise dlq show`, and what became of those that were replayed. All commands take\n"
-             "--group with the first digits of one.",
+             "--group with the first digits of one; discard, purge and replay want them to be\n"
+             "those of one alone.",
     .options = options,
     .run = run,
 };

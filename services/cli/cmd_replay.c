@@ -7,6 +7,7 @@
 #include "consent.h"
 #include "database.h"
 #include "filter_args.h"
+#include "group_prefix.h"
 #include "replay_args.h"
 #include "replay_preview.h"
 #include "replay_watch.h"
@@ -67,11 +68,21 @@ static int note_time(struct replay *r)
     return CLI_OK;
 }
 
+/* Of those that match, a replay takes the same ones as this (replay_plan.c). */
+static int check_groups(struct replay *r)
+{
+    bool any = rp_filter_names(r->request.filter, "status");
+    return group_prefix_check(r->db, r->request.filter,
+                              any ? "g.status <> 'replaying'" : "g.status = 'dead'");
+}
+
 static int ask_and_act(struct replay *r)
 {
     int64_t total = 0;
     char question[80];
     int code = note_time(r);
+    if (code == CLI_OK)
+        code = check_groups(r);
     if (code == CLI_OK)
         code = replay_preview(r->config, r->db, &r->request, &total);
     if (code != CLI_OK || cli_value(r->args, "dry-run") != NULL)

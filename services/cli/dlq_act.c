@@ -6,6 +6,7 @@
 
 #include "consent.h"
 #include "database.h"
+#include "group_prefix.h"
 #include "progress.h"
 #include "term.h"
 
@@ -115,6 +116,8 @@ int dlq_act_begin(struct dlq *d, const struct dlq_act_kind *kind, struct dlq_act
         return dlq_failed(&err);
     if (code == CLI_OK)
         code = ask_now(d, out);
+    if (code == CLI_OK)
+        code = group_prefix_check(d->db, d->filter, "true");
     if (code == CLI_OK)
         code = show(d, kind->for_good, out);
     if (code == CLI_OK && cli_value(d->args, "dry-run") != NULL) {

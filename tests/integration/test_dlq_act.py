@@ -37,7 +37,7 @@ def test_discard_sets_aside_what_is_dead_and_says_so(make):
         ("ann", "not wanted", {"rows": dead, "filter": "type = 'type-1' and status = dead", "finished": True})
     ]
     db.run("discard", "--type", "type-1", "--reason", "again", "--yes", code=4)
-    text = db.run("discard", "--undo", "--group", "000000000000000", "--reason", "needed", "--yes")
+    text = db.run("discard", "--undo", "--group", "0000000000000007", "--reason", "needed", "--yes")
     restored = db.query("select (detail->>'rows')::int from audit where action = 'restore'")[0][0]
     assert 0 < restored < dead and db.count("status = 'discarded'") == dead - restored
     db.assert_counted()
