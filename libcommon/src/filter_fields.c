@@ -69,8 +69,9 @@ static const char rules[] =
     "any run of characters, ? is any one. `contains` finds a part in either case. ~ is a regular\n"
     "expression of PostgreSQL's. A value with spaces, commas or parentheses stands in quotes of\n"
     "either kind; a quote in it is doubled. `none` means that there is no value, `all` that all\n"
-    "are meant. A time is 30m, 12h or 7d (ago), now, 2026-11-21, or 2026-11-21T03:00Z; UTC where\n"
-    "it does not say. A flag's value begins with an operator where = is not meant: '!=x', '>=3'.\n"
+    "are meant. A time is 30m, 12h or 7d (ago, by the database's clock), now, 2026-11-21, or\n"
+    "2026-11-21T03:00Z; UTC where it does not say. A flag's value begins with an operator where =\n"
+    "is not meant: '!=x', '>=3'.\n"
     "The first digits of a group, 4 at least, stand for all groups that begin so; discard, purge\n"
     "and replay refuse them where those are more than one.\n";
 

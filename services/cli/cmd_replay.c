@@ -97,19 +97,16 @@ static int ask_and_act(struct replay *r)
 static int with_filter(struct replay *r)
 {
     struct rp_filter *filter;
-    struct rp_error err;
     int code = filter_read(r->args, &filter);
     if (code != CLI_OK)
         return code;
-    r->request.filter = filter;
     if (rp_filter_is_empty(filter)) {
         cli_error("say which ones: a filter, or --where all");
         code = CLI_USAGE;
     } else if (connect(r) != CLI_OK) {
         code = CLI_FAILED;
-    } else if (rp_filter_check(filter, r->db, &err) != 0) {
-        code = database_refused(&err);
-    } else {
+    } else if ((code = filter_check(r->args, r->db, &filter)) == CLI_OK) {
+        r->request.filter = filter;
         code = ask_and_act(r);
     }
     rp_db_close(r->db);

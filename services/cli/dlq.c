@@ -47,12 +47,11 @@ static int connected(const struct cli_args *args, struct rp_db *db, void *opaque
 {
     struct run *r = opaque;
     struct rp_error err;
-    (void)args;
     r->d->db = db;
-    if (rp_db_script(db, STATEMENT_TIMEOUT, &err) != 0 ||
-        rp_filter_check(r->d->filter, db, &err) != 0)
+    if (rp_db_script(db, STATEMENT_TIMEOUT, &err) != 0)
         return dlq_failed(&err);
-    return r->run(r->d);
+    int code = filter_check(args, db, &r->d->filter);
+    return code == CLI_OK ? r->run(r->d) : code;
 }
 
 int dlq_run(const struct cli_args *args, int (*run)(struct dlq *d))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "database.h"
 #include "term.h"
 #include "utf8.h"
 
@@ -70,10 +71,10 @@ static int read_flags(const struct cli_args *args, struct rp_filter *f)
     return CLI_OK;
 }
 
-int filter_read(const struct cli_args *args, struct rp_filter **out)
+static int read_all(const struct cli_args *args, int64_t now_ms, struct rp_filter **out)
 {
     struct rp_error err;
-    if (rp_filter_new(rp_wall_ms(), out, &err) != 0)
+    if (rp_filter_new(now_ms, out, &err) != 0)
         return refuse(&err);
     int code = read_flags(args, *out);
     if (code == CLI_OK)
@@ -83,6 +84,35 @@ int filter_read(const struct cli_args *args, struct rp_filter **out)
     rp_filter_free(*out);
     *out = NULL;
     return code;
+}
+
+int filter_read(const struct cli_args *args, struct rp_filter **out)
+{
+    return read_all(args, rp_wall_ms(), out);
+}
+
+static bool names_time(const struct rp_filter *f)
+{
+    for (int i = 0; i < RP_N_FIELDS; i++)
+        if (rp_filter_fields[i].kind == RP_FILTER_TIME &&
+            rp_filter_names(f, rp_filter_fields[i].name))
+            return true;
+    return false;
+}
+
+int filter_check(const struct cli_args *args, struct rp_db *db, struct rp_filter **f)
+{
+    struct rp_error err;
+    int64_t now_ms;
+    if (names_time(*f)) {
+        if (rp_db_wall_ms(db, &now_ms, &err) != 0)
+            return database_refused(&err);
+        rp_filter_free(*f);
+        int code = read_all(args, now_ms, f);
+        if (code != CLI_OK)
+            return code;
+    }
+    return rp_filter_check(*f, db, &err) == 0 ? CLI_OK : database_refused(&err);
 }
 
 char *filter_text(const struct rp_filter *filter)

@@ -27,6 +27,11 @@
  * its place; returns CLI_OK, CLI_USAGE or CLI_FAILED. */
 int filter_read(const struct cli_args *args, struct rp_filter **out);
 
+/* Has the database check what filter_read gave, and counts times like 2h back from its `now`: what
+ * is in it was timed by servers, and the clock of this machine may be wrong. Returns as filter_read
+ * does. */
+int filter_check(const struct cli_args *args, struct rp_db *db, struct rp_filter **f);
+
 /* Its canonical text, the caller's to free; NULL without memory, which is printed. */
 char *filter_text(const struct rp_filter *filter);
 
