@@ -17,7 +17,8 @@ struct rp_replay_pulse {
     char job[RP_REPLAY_ID_SIZE];
     int64_t epoch;
     struct rp_db *db;
-    int64_t came_back, count_mono_ms; /* counted anew from then on */
+    int64_t came_back, canary_age_ms; /* by the last count */
+    int64_t count_mono_ms;            /* counted anew from then on */
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
@@ -43,8 +44,9 @@ static int connect_to(struct rp_replay_pulse *p, struct rp_error *err)
     return p->db != NULL ? 0 : rp_db_open(p->dsn, "reprise replay pulse", TIMEOUT_MS, &p->db, err);
 }
 
-/* What came back died after the job was planned, clocks aside. Millions take PostgreSQL seconds, in
- * which the job's row must not be locked, and an eleventh of its time at most. */
+/* What came back died after the job was planned, clocks aside. How old the canaries are goes with
+ * it: that they had their time says nothing where nobody has looked since. Millions take PostgreSQL
+ * seconds, in which the job's row must not be locked, and an eleventh of its time at most. */
 static void count_back(struct rp_replay_pulse *p)
 {
     const char *values[] = {p->job};
@@ -54,10 +56,13 @@ static void count_back(struct rp_replay_pulse *p)
     if (begin_mono_ms < p->count_mono_ms || connect_to(p, &err) != 0)
         return; /* the next beat says why */
     if (rp_db_query(p->db,
-                    "SELECT count(*) FROM dead_letter AS d WHERE d.replay_job = $1 AND d.dead_at >"
+                    "SELECT count(*), (SELECT coalesce((extract(epoch FROM now() - canary_at)"
+                    "  * 1000)::bigint, -1) FROM replay_job WHERE job = $1)"
+                    " FROM dead_letter AS d WHERE d.replay_job = $1 AND d.dead_at >"
                     " (SELECT created_at - interval '1 hour' FROM replay_job WHERE job = $1)",
                     1, values, &result, &err) == 0) {
         p->came_back = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+        p->canary_age_ms = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
         PQclear(result);
     } else {
         rp_log(RP_LOG_WARN, "replay-came-back-unknown", rp_f_str("job", p->job),
@@ -81,8 +86,7 @@ static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out, struct rp
             "UPDATE replay_job AS j SET heartbeat_at = CASE WHEN heartbeat_at > to_timestamp(0)"
             "  THEN clock_timestamp() ELSE heartbeat_at END"
             " WHERE job = $1 AND epoch = $2 AND finished_at IS NULL"
-            " RETURNING wish, coalesce(rate, 0),"
-            "  coalesce((extract(epoch FROM now() - canary_at) * 1000)::bigint, -1)",
+            " RETURNING wish, coalesce(rate, 0)",
             2, values, &result, err) != 0)
         return rp_db_needs_mending(p->db, err);
     *out = (struct rp_replay_news){
@@ -91,7 +95,7 @@ static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out, struct rp
         out->wish = wish_of(PQgetvalue(result, 0, 0));
         out->rate = strtod(PQgetvalue(result, 0, 1), NULL);
         out->came_back = p->came_back;
-        out->canary_age_ms = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
+        out->canary_age_ms = p->canary_age_ms;
     }
     PQclear(result);
     return 0;
@@ -153,6 +157,7 @@ int rp_replay_pulse_start(const char *dsn, const struct rp_replay_job *job,
     (void)pthread_cond_init(&p->wake, &attr);
     (void)pthread_condattr_destroy(&attr);
     p->dsn = strdup(dsn);
+    p->canary_age_ms = -1;
     p->epoch = job->epoch;
     memcpy(p->job, job->id, sizeof p->job);
     if (p->dsn != NULL && pthread_create(&p->thread, NULL, run, p) == 0) {

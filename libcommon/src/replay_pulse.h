@@ -17,8 +17,8 @@ struct rp_replay_news {
     struct rp_error trouble; /* of the last look, or RP_OK; FATAL where waiting does not mend it */
     enum rp_replay_wish wish;
     double rate;           /* tasks/s; 0: no limit */
-    int64_t came_back;     /* dead letters that came of this job */
-    int64_t canary_age_ms; /* since the last canary went out; -1: they did not all go yet */
+    int64_t came_back;     /* dead letters that came of this job, when they were counted last */
+    int64_t canary_age_ms; /* then: since the last canary went out; -1: they did not all go yet */
 };
 
 RP_NODISCARD int rp_replay_pulse_start(const char *dsn, const struct rp_replay_job *job,

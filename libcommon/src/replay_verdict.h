@@ -13,7 +13,7 @@ struct rp_replay_standing {
     int64_t next;          /* items below it were sent, or refused */
     int64_t refused;       /* of those that are marked, so it may be too small */
     int64_t came_back;     /* dead letters that came of it */
-    int64_t canary_age_ms; /* since all canaries are known to be out; -1: they are not */
+    int64_t canary_age_ms; /* since all canaries were out, when that was counted; -1: not yet */
 };
 
 /* HOLD: the canaries are out, and what becomes of them is not known yet. It is known when they have

@@ -3,6 +3,7 @@
 
 import contextlib
 import signal
+import time
 
 import psycopg
 import pytest
@@ -234,6 +235,28 @@ def waiting_for_lock(replays, application):
         "select pid from pg_stat_activity where application_name = %s and datname = current_database()"
         " and wait_event_type = 'Lock'", application,
     )  # fmt: skip
+
+
+def test_canaries_had_their_time_only_once_somebody_has_looked(replays):
+    """What comes back of them is not to be counted for a while."""
+    replays.insert("unseen", 50, replays.target)
+    process, job = begun(replays, "unseen", "--canary", "5", "--canary-wait", "100s", count=5)
+    wait_for(lambda: replays.job(job)["canary_at"], "the canaries to be out", 60)
+    with psycopg.connect(replays.pipeline.dsn) as other:
+        other.execute("lock table dead_letter in access exclusive mode")
+        ((counts,),) = wait_for(lambda: waiting_for_lock(replays, "reprise replay pulse"), "the count to wait", 60)
+        replays.query("update replay_job set canary_at = now() - interval '1 hour' where job = %s", job)
+        beat = replays.job(job)["heartbeat_at"]
+        replays.query("select pg_cancel_backend(%s)", counts)
+        wait_for(lambda: replays.job(job)["heartbeat_at"] > beat, "the next beat", 60)
+        time.sleep(2)  # or it would send on
+        other.execute(
+            "insert into dead_letter (dead_at, record_topic, record_partition, record_offset, reason, replay_job,"
+            " task_id) values (now(), 'back', 0, 97, 'EXHAUSTED', %s, 'back')", [job],
+        )  # fmt: skip
+    assert process.wait(60) == 5
+    row = replays.job(job)
+    assert (row["state"], row["marked"]) == ("stopped", 5) and "came back dead" in row["outcome"]
 
 
 def test_a_stop_that_is_interrupted_is_a_stop(replays):
