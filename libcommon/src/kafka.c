@@ -19,6 +19,11 @@ static const struct rp_property common_defaults[] = {
     {"socket.nagle.disable", "true"},
     {"reconnect.backoff.ms", "50"},
     {"reconnect.backoff.max.ms", "2000"},
+    /* A partition that waits for its leader, or for that to be asked how far it goes, is looked at
+     * again when the topic's metadata come, and where what it waited for was lost, only then. And
+     * who asks what they call the controller, which is any broker, waits for one that died until
+     * metadata come that name another. */
+    {"topic.metadata.refresh.interval.ms", "12000"},
 };
 
 static const struct rp_property consumer_defaults[] = {
@@ -32,9 +37,6 @@ static const struct rp_property consumer_defaults[] = {
     {"session.timeout.ms", "10000"},
     {"heartbeat.interval.ms", "2000"},
     {"max.poll.interval.ms", "300000"},
-    /* A partition that waits for its leader, or for that to be asked how far it goes, is looked at
-     * again when the topic's metadata come, and where what it waited for was lost, only then. */
-    {"topic.metadata.refresh.interval.ms", "12000"},
 };
 
 static const struct rp_property producer_defaults[] = {
@@ -55,7 +57,6 @@ static const struct rp_property producer_defaults[] = {
      * restart. It asks who that is once any connection opens or closes: so idle ones do, and one is
      * opened for the topics' metadata now and then when all are closed. */
     {"connections.max.idle.ms", "10000"},
-    {"topic.metadata.refresh.interval.ms", "12000"},
     /* What is too large is for the broker to say, by topic: see publisher.h. But it hangs up on a
      * request above its socket.request.max.bytes (100 MiB), and says nothing. */
     {"message.max.bytes", "100000000"},

@@ -172,10 +172,29 @@ static void what_the_file_says_of_responses_counts(void **state)
     assert_true(response_bytes("kafka: {message.max.bytes: 200000000}\n") > 200000000);
 }
 
+/* By default a client hears in five minutes that the broker which it asks has died. */
+static void every_client_hears_of_a_dead_broker_soon(void **state)
+{
+    struct rp_error err;
+    struct rp_config *config = load_good("");
+    rd_kafka_t *client = NULL;
+    char value[40];
+    size_t size = sizeof value;
+    (void)state;
+    assert_int_equal(rp_kafka_new_admin(config, &client, &err), 0);
+    rp_config_free(config);
+    assert_int_equal(rd_kafka_conf_get(rd_kafka_conf(client), "topic.metadata.refresh.interval.ms",
+                                       value, &size),
+                     0);
+    rd_kafka_destroy(client);
+    assert_true(atoll(value) <= 12000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_older_library_is_refused),
+        cmocka_unit_test(every_client_hears_of_a_dead_broker_soon),
         cmocka_unit_test(a_seek_that_came_too_late_is_told_once_more),
         cmocka_unit_test(a_seek_that_comes_too_late_twice_fails),
         cmocka_unit_test(another_failure_is_not_tried_again),
