@@ -9,8 +9,11 @@
 #include "kafka.h"
 #include "log.h"
 
-#define AGAIN_MS   100
 #define REQUEST_MS 5000
+#define AGAIN_MS   100
+/* A coordinator that has yet to read the group's offsets may take minutes, and each failure costs a
+ * client: twice as long with each of so many. */
+#define MOST_FAILURES 5
 
 struct rp_inquiry {
     const struct rp_config *config;
@@ -19,7 +22,8 @@ struct rp_inquiry {
     rd_kafka_queue_t *queue;
     char *group;
     int wake_fd;
-    bool under_way, failed;
+    bool under_way;
+    int failures; /* one after the other */
     uint64_t epoch;
     int64_t asked_mono_ms, next_mono_ms;
 };
@@ -78,7 +82,6 @@ static void change_client(struct rp_inquiry *q)
     close_queue(q);
     q->own = fresh;
     open_queue(q);
-    q->failed = false;
 }
 
 void rp_inquiry_ask(struct rp_inquiry *q, const rd_kafka_topic_partition_list_t *parts,
@@ -86,7 +89,7 @@ void rp_inquiry_ask(struct rp_inquiry *q, const rd_kafka_topic_partition_list_t 
 {
     if (q->under_way || parts->cnt == 0 || rp_mono_ms() < q->next_mono_ms)
         return;
-    if (q->failed)
+    if (q->failures > 0)
         change_client(q);
     rp_kafka_ask_offsets(q->own != NULL ? q->own : q->client, q->group, parts, q->queue);
     q->under_way = true;
@@ -117,9 +120,9 @@ rd_kafka_topic_partition_list_t *rp_inquiry_answer(struct rp_inquiry *q, uint64_
         close_queue(q);
         open_queue(q);
     }
-    q->failed = parts == NULL;
+    q->failures = parts != NULL ? 0 : q->failures < MOST_FAILURES ? q->failures + 1 : MOST_FAILURES;
     q->under_way = false;
-    q->next_mono_ms = rp_mono_ms() + AGAIN_MS;
+    q->next_mono_ms = rp_mono_ms() + (AGAIN_MS << q->failures);
     *out_epoch = q->epoch;
     return parts;
 }

@@ -15,6 +15,8 @@
 #define GROUP       "a-group"
 #define PATIENCE_MS 30000
 
+enum { OFFSET_FETCH = 9 };
+
 struct fixture {
     struct mock mock;
     struct rp_config *config;
@@ -92,6 +94,28 @@ static void a_coordinator_that_is_away_is_replaced(void **state)
     assert_answered(f);
 }
 
+/* As one may that has yet to read what it keeps of the group: each answer costs a client. */
+static void one_that_fails_again_and_again_is_asked_less_often(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t epoch;
+    assert_answered(f);
+    for (int i = 0; i < 100; i++)
+        rd_kafka_mock_push_request_errors(f->mock.cluster, OFFSET_FETCH, 1,
+                                          RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
+    rd_kafka_mock_start_request_tracking(f->mock.cluster);
+    rd_kafka_topic_partition_list_t *parts = mock_at(TOPIC, 0);
+    for (int64_t end_mono_ms = rp_mono_ms() + 3000; rp_mono_ms() < end_mono_ms;) {
+        rp_inquiry_ask(f->inquiry, parts, 7);
+        assert_null(rp_inquiry_answer(f->inquiry, &epoch));
+        (void)usleep(1000);
+    }
+    rd_kafka_topic_partition_list_destroy(parts);
+    assert_in_range(mock_requests(&f->mock, OFFSET_FETCH), 2, 6);
+    rd_kafka_mock_clear_request_errors(f->mock.cluster, OFFSET_FETCH);
+    assert_answered(f);
+}
+
 /* What was asked before is not answered any more, nor is it librdkafka's (rp_kafka_ask_offsets). */
 static void one_that_comes_back_late_answers(void **state)
 {
@@ -118,6 +142,7 @@ int main(void)
         T(the_coordinator_answers),
         T(a_coordinator_that_moved_is_found_again),
         T(a_coordinator_that_is_away_is_replaced),
+        T(one_that_fails_again_and_again_is_asked_less_often),
         T(one_that_comes_back_late_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
