@@ -365,9 +365,13 @@ static void note_failure(struct rp_registry *r, int32_t id)
 {
     int64_t now_mono_ms = r->now_mono_ms(), of_id_ms = 0;
     struct known *k = find(r, id);
+    if (k != NULL && k->denied) { /* it answers, so it is not away */
+        r->failing_ms = go_on(&r->denying, now_mono_ms);
+        return;
+    }
     r->failing_ms = go_on(&r->failing, now_mono_ms);
     if (k != NULL && k->refused)
-        of_id_ms = go_on(k->denied ? &r->denying : &k->failing, now_mono_ms);
+        of_id_ms = go_on(&k->failing, now_mono_ms);
     if (of_id_ms > r->failing_ms)
         r->failing_ms = of_id_ms;
 }

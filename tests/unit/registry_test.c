@@ -384,6 +384,17 @@ static void ids_that_are_denied_fail_as_one(void **state)
     assert_int_equal(fail_for_s(f, 13, 5), 5000);
 }
 
+/* It answers all the while. */
+static void what_is_denied_leaves_other_ids_their_time(void **state)
+{
+    struct fixture *f = *state;
+    say(f, 403, "");
+    assert_int_equal(fail_for_s(f, 10, 20), 20000);
+    say(f, 503, "");
+    test_mono_ms += 2000;
+    assert_int_equal(fail_for_s(f, 11, 5), 5000);
+}
+
 static void an_outage_ends_with_the_first_good_answer(void **state)
 {
     struct fixture *f = *state;
@@ -616,6 +627,7 @@ int main(void)
         REGISTRY_TEST(an_id_that_is_refused_does_not_hinder_others),
         REGISTRY_TEST(an_id_fails_for_as_long_as_it_is_refused),
         REGISTRY_TEST(ids_that_are_denied_fail_as_one),
+        REGISTRY_TEST(what_is_denied_leaves_other_ids_their_time),
         REGISTRY_TEST(an_outage_ends_with_the_first_good_answer),
         REGISTRY_TEST(what_is_no_avro_schema_is_poison_for_ever),
         REGISTRY_TEST(an_answer_without_a_schema_is_retriable),
