@@ -140,6 +140,19 @@ static const rd_kafka_ConsumerGroupDescription_t *group_of(rd_kafka_event_t *ans
     return groups[0];
 }
 
+/* A broker that is not the group's coordinator any more does not describe it, and librdkafka keeps
+ * to it for as long as it is asked more often than each 36 s (metadata.max.age.ms). */
+static bool is_described(rd_kafka_event_t *answer)
+{
+    size_t n = 0;
+    const rd_kafka_ConsumerGroupDescription_t **groups =
+        answer == NULL ? NULL
+                       : rd_kafka_DescribeConsumerGroups_result_groups(
+                             rd_kafka_event_DescribeConsumerGroups_result(answer), &n);
+    return n > 0 && rd_kafka_ConsumerGroupDescription_state(groups[0]) !=
+                        RD_KAFKA_CONSUMER_GROUP_STATE_UNKNOWN;
+}
+
 static size_t count(const rd_kafka_ConsumerGroupDescription_t *group, rd_kafka_event_t *answer)
 {
     size_t n_topics = 0, n = 0;
@@ -190,7 +203,9 @@ size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const c
     take_answers(u);
     if (u->n_answers > 0 && rp_mono_ms() - u->asked_mono_ms < GIVE_UP_MS)
         return 0;
-    if (u->group != NULL && u->topics != NULL)
+    if (!is_described(u->group))
+        u->look_mono_ms = rp_mono_ms() + LOOK_MS;
+    else if (u->topics != NULL)
         n = judge(u, consumer);
     end_question(u);
     return n;
