@@ -53,11 +53,8 @@ int lanes_add(struct lanes *l, const rd_kafka_topic_partition_list_t *parts, str
 
 static bool contains(const rd_kafka_topic_partition_list_t *parts, const struct lane *lane)
 {
-    for (int i = 0; i < parts->cnt; i++)
-        if (parts->elems[i].partition == lane_partition(lane) &&
-            strcmp(parts->elems[i].topic, lane_topic(lane)) == 0)
-            return true;
-    return false;
+    return rd_kafka_topic_partition_list_find(parts, lane_topic(lane), lane_partition(lane)) !=
+           NULL;
 }
 
 /* Keeps the order: those that were taken over, then those that wait. */
