@@ -40,6 +40,7 @@ struct delayer {
     bool joined;      /* the group has given us partitions, or none */
     bool committing;  /* a commit is under way */
     bool uncommitted; /* the last one failed; it is tried again and again */
+    bool held_up;     /* what is done before anything is sent failed */
     pthread_t looker; /* for tiers that nobody reads, where */
     bool looks;       /* there is one */
     atomic_bool look_no_more;
@@ -158,6 +159,12 @@ static void forget(struct delayer *d, const struct lane *lane)
     rp_outbox_forget(d->outbox, lane_topic(lane), lane_partition(lane));
 }
 
+static void hold_up(struct delayer *d, const struct rp_error *err)
+{
+    rp_outbox_back_off(d->outbox, err);
+    d->held_up = true;
+}
+
 /* Until their state says that a log was cut, another owner would pass over what is new in it. */
 static bool commit_cuts(struct delayer *d)
 {
@@ -172,7 +179,7 @@ static bool commit_cuts(struct delayer *d)
         if (lane_was_cut(d->lanes.items[i]))
             lane_cut_committed(d->lanes.items[i]);
     if (rc != 0)
-        rp_outbox_back_off(d->outbox, &err);
+        hold_up(d, &err);
     return rc == 0;
 }
 
@@ -193,10 +200,14 @@ static void serve_cuts(struct delayer *d)
 static void read_lanes(struct delayer *d)
 {
     struct rp_error err;
-    if (lanes_read(&d->lanes, d->dispatch.behind, &err) == 0)
+    if (lanes_read(&d->lanes, d->dispatch.behind, &err) == 0) {
+        if (d->held_up)
+            d->outbox->backoff_ms = 0; /* it is ready again, though nothing may be due for hours */
+        d->held_up = false;
         return;
+    }
     dispatch_finish(&d->dispatch);
-    rp_outbox_back_off(d->outbox, &err);
+    hold_up(d, &err);
 }
 
 /* When there is something to do again; the eventfd may say so before. */

@@ -48,7 +48,9 @@ static int64_t out;                              /* and so many are at the broke
 static uint64_t broken;
 static int failures;
 static int steps_left; /* once all is settled */
+static bool was_ready; /* at its end */
 static enum { WHOLE, TO_CUT, CUT, CUT_COMMITTED } log_is;
+static bool cut_is_refused; /* the first time that it is to be committed */
 static struct mock mock;
 
 int __wrap_rp_strays_find(const struct rp_config *config, const atomic_bool *looks_no_more,
@@ -76,9 +78,18 @@ bool __wrap_lane_is_cut(const struct lane *lane)
     return true;
 }
 
+static void refuse_a_commit(void)
+{
+    rd_kafka_mock_push_request_errors(mock.cluster, OFFSET_COMMIT, 1,
+                                      RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED);
+}
+
 bool __wrap_lane_was_cut(const struct lane *lane)
 {
     (void)lane;
+    if (log_is == CUT && cut_is_refused)
+        refuse_a_commit();
+    cut_is_refused = cut_is_refused && log_is != CUT;
     return log_is == CUT;
 }
 
@@ -189,6 +200,7 @@ static int run(const char *guarantee)
                           .stop = &stop,
                           .policies = rp_policies_ref(config->policies)};
     int rc = delayer_run(&w, &err);
+    was_ready = atomic_load(&w.ready);
     rp_policies_unref(w.policies);
     rp_metrics_free(w.metrics);
     rp_config_free(config);
@@ -256,8 +268,7 @@ static void a_commit_that_fails_is_made_again(void **state)
 {
     (void)state;
     steps_left = 20;
-    rd_kafka_mock_push_request_errors(mock.cluster, OFFSET_COMMIT, 1,
-                                      RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED);
+    refuse_a_commit();
     assert_int_equal(run("at-least-once"), 0);
     assert_int_equal(committed_offset(), RECORDS);
 }
@@ -266,9 +277,9 @@ static void a_commit_that_fails_is_made_again(void **state)
 static void check_cut(const char *guarantee)
 {
     log_is = TO_CUT;
-    rd_kafka_mock_push_request_errors(mock.cluster, OFFSET_COMMIT, 1,
-                                      RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE);
+    cut_is_refused = true;
     assert_int_equal(run(guarantee), 0);
+    assert_false(cut_is_refused);
     assert_int_equal(log_is, CUT_COMMITTED);
     assert_int_equal(settled, RECORDS);
 }
@@ -287,6 +298,16 @@ static void so_is_one_at_least_once(void **state)
     assert_int_equal(dead_letters(), RECORDS);
 }
 
+/* Nothing is sent that would show it. */
+static void it_is_ready_again_once_a_failure_is_mended(void **state)
+{
+    (void)state;
+    before_it = RECORDS;
+    steps_left = 10;
+    check_cut("at-least-once");
+    assert_true(was_ready);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +320,7 @@ int main(void)
         TEST(a_commit_that_fails_is_made_again),
         TEST(a_log_that_was_cut_is_taken_over_again),
         TEST(so_is_one_at_least_once),
+        TEST(it_is_ready_again_once_a_failure_is_mended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
