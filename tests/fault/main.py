@@ -4,6 +4,7 @@ import collections
 import json
 import pathlib
 import random
+import signal
 import sys
 import time
 
@@ -88,6 +89,8 @@ def part(servers, seed, cycles, rate, guarantee):
 def main():
     options = arguments()
     end_like_an_interrupt()
+    # A shell has what it puts into the background ignore it, and the replays that are interrupted would do so as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     seed = random.SystemRandom().randrange(1 << 31) if options.seed is None else options.seed
     for fault in [f for f in FAULTS if options.only not in (None, f.__name__)]:
         del FAULTS[fault]
