@@ -49,7 +49,8 @@ def test_not_more_are_named_than_can_be_read(db):
 
 def test_digits_that_fit_one_group_of_those_that_match_are_enough(db):
     assert "3 dead letters of 1 group" in db.run("purge", "--group", "c57bd", "--dry-run")
-    assert "3 dead letters of 2 groups" in db.run("purge", "--group", f"{ONE[:6]},{TWO[:6]}", "--id", "<=42", "--dry-run")
+    both = f"{ONE[:6]},{TWO[:6]}"
+    assert "3 dead letters of 2 groups" in db.run("purge", "--group", both, "--id", "<=42", "--dry-run")
     db.run("discard", "--group", ONE[:5], "--reason", "x", "--yes")
     assert db.count("status = 'discarded'") == 3
     # What is discarded is not among what is discarded next; and what looks sees all.

@@ -56,9 +56,12 @@ static void the_archive_answers_or_not(void **state)
     (void)state;
     static const struct pg_answer answers[] = {
         {"json", "j|cursor|found", "{\"a\": [1, \"\\u00e4\"]}|2026-11-22T03:00Z/1|1"}, {0}};
+    static const struct pg_answer several[] = {
+        {"BETWEEN", "group", "c57b000000000001\nc57b000000000002"}, {0}};
     assert_true(starve_command("dlq count --type a --since 2h", NULL) > 100);
     assert_true(starve_command("dlq list --format json --where 'class = E'", answers) > 100);
     assert_true(starve_command("dlq stats --by type,day --format json", answers) > 100);
+    assert_true(starve_command("dlq discard --group c57b --dry-run", several) > 100);
     assert_true(starve_command("replay rate j 5 --as me", NULL) > 100);
     assert_true(starve_command("db check", NULL) > 100);
     assert_true(starve_command("db migrate", NULL) > 100);
