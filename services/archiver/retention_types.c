@@ -159,8 +159,13 @@ int retention_delete_types(struct retention *r, struct rp_db *db, int64_t now_ms
                            struct rp_error *err)
 {
     const struct rp_type_keeps *types = &r->config->retention.by_type;
-    for (size_t i = 0; i < types->n && !atomic_load(r->stop); i++)
-        if (delete_type(r, db, &types->items[i], now_ms, err) != 0)
-            return -1;
-    return 0;
+    int failed = 0;
+    /* One that somebody's trigger keeps, say, keeps none of the others. */
+    for (size_t i = 0; i < types->n && !atomic_load(r->stop) && (failed == 0 || rp_db_alive(db));
+         i++) {
+        struct rp_error later;
+        if (delete_type(r, db, &types->items[i], now_ms, failed == 0 ? err : &later) != 0)
+            failed = -1;
+    }
+    return failed;
 }
