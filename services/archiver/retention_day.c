@@ -136,6 +136,22 @@ static int try_drop(const struct day *d, bool *held, bool *go_on, struct rp_erro
     return 0;
 }
 
+/* Who changed the day behind the triggers' back would have it exported in vain again and again. */
+static int refuse_other_rows(struct day *d, struct rp_error *err)
+{
+    static const char sql[] =
+        "SELECT set_config('lock_timeout', '2s', true), dead_letter_recount($1::date)";
+    struct rp_error of_count;
+    PGresult *result;
+    bool counted = rp_db_query(d->db, sql, 1, &d->day, &result, &of_count) == 0;
+    if (counted)
+        PQclear(result);
+    return rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE,
+                   "the day %s changed while it was exported, or its counts were wrong; counted "
+                   "anew: %s",
+                   d->day, counted ? "yes" : of_count.text);
+}
+
 static int drop_exported(struct day *d, const char *expected, bool *held, struct rp_error *err)
 {
     int64_t rows;
@@ -153,8 +169,7 @@ static int drop_exported(struct day *d, const char *expected, bool *held, struct
         return 0; /* somebody has dropped it meanwhile, and this is what is left of it */
     forget_export(d);
     if (rows == OTHER_ROWS)
-        return rp_fail(err, RP_E_POSTGRES, RP_RETRIABLE, "the day %s changed while it was exported",
-                       d->day);
+        return refuse_other_rows(d, err);
     *held = *held || rows == REPLAYING;
     return 0;
 }

@@ -298,6 +298,36 @@ def test_a_day_that_cannot_go_keeps_nothing_else(new_keeper):
         assert keeper.query("select 1 from dead_letter where task_type = 'type-1' and dead_at < now() - interval '7 days'") == []
 
 
+def test_a_type_that_cannot_go_keeps_no_other(new_keeper):
+    keeper = new_keeper(export=False, retention={"by_type": {"type-1": "7d", "type-2": "7d"}})
+    keeper.add(8, 120)
+    keeper.query(
+        "create function refuse() returns trigger language plpgsql as 'begin raise exception ''it is held''; end';"
+        "create trigger refuse before delete on dead_letter for each row when (old.task_type = 'type-1')"
+        " execute function refuse()"
+    )
+    service = keeper.start()
+    left = "select count(*) filter (where task_type = 'type-1'), count(*) filter (where task_type = 'type-2')" \
+        " from dead_letter"
+    wait_for(lambda: keeper.query(left) == [(20, 0)], "the other type to go")
+    assert "it is held" in service.log.read_text()
+    wait_for(lambda: service.metric("reprise_archiver_retention_failures_total") == 1, "the failure to count")
+
+
+def test_a_day_that_was_counted_wrongly_goes_the_next_time(new_keeper):
+    """It is exported, and the counts are what says whether that was all of it."""
+    keeper = new_keeper()
+    keeper.add(40, 100)
+    keeper.query("select dead_letter_fold(); update dead_letter_count set n = n + 1")
+    service = keeper.start()
+    wait_for(lambda: "or its counts were wrong" in service.log.read_text(), "retention to find that out")
+    assert keeper.rows() == 100 and list(keeper.folder.iterdir()) == []
+    keeper.db.assert_counted()
+    assert service.stop() == 0
+    service.start()
+    wait_for(lambda: keeper.rows() == 0, "the day to go")
+
+
 def test_a_clock_that_jumped_drops_and_deletes_nothing(new_keeper):
     """The archiver's and the database's together: what was last counted was so long ago."""
     stat = ("insert into dead_letter_stat (at, reason, dead, replaying, replayed, discarded, came_back)"
