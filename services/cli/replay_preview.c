@@ -72,8 +72,9 @@ static void print_stops(const struct preview *p)
                      100 * o->canary_share);
     if (o->stop_if_dead >= 0)
         (void)printf("Stops:      as soon as more than %g%% of what was sent came back dead (of 20 "
-                     "at least)\n",
-                     100 * o->stop_if_dead);
+                     "at least)%s\n",
+                     100 * o->stop_if_dead,
+                     p->request->rate > 0 ? "" : "; without --rate all may be out before");
 }
 
 /* Whoever names a status may have meant to leave one out, and means all the others. */

@@ -255,7 +255,7 @@ static void a_preview_says_what_a_replay_would_do(void **state)
          "Stops:      as soon as a canary came back dead\n"},
         {"--to router --canary 10 --canary-share 5%", "as soon as more than 5% of the canaries"},
         {"--to router --canary 7200", "Canaries:   all of them: "},
-        {"--to router --stop-if-dead 2.5%", "Stops:      as soon as more than 2.5% of what was sent"},
+        {"--to router --stop-if-dead 2.5%", "at least); without --rate all may be out before\n"},
         {"--to router", "Payloads:   1.0 MiB, 145 bytes on average, the largest 9000 bytes\n"},
         {"--to router --max-replays 3", "Held back:  4 that were replayed 3 times or more"},
         {"--to router", "Refused:    2: its payload was too large to be kept\n"},
