@@ -136,62 +136,6 @@ def test_a_task_goes_out_as_it_was(replays):
 KILLED = -9
 
 
-class Sweep:
-    """Lets a replay die at each point in turn, and goes on with it until it is through."""
-
-    def __init__(self, replays):
-        self.replays, self.number, self.deaths = replays, 0, collections.Counter()
-
-    def prepare(self, count=300):
-        self.number += 1
-        self.name = f"sweep{self.number}"
-        self.replays.insert(self.name, count, self.replays.target, none_every=50)
-        self.wanted = [n for n in range(count) if n % 50]
-        self.refused = count - len(self.wanted)
-
-    def begin(self, *arguments, crash):
-        """Whether it died there."""
-        code, text = self.replays.replay(self.name, "--rate", "3000", *arguments, crash=crash)
-        assert code in (KILLED, 5), text
-        self.deaths[crash] += code == KILLED
-        self.job = self.replays.job()["job"]
-        return code == KILLED
-
-    def resume(self, crash=None):
-        self.replays.age()
-        code, text = self.replays.run("replay", "resume", self.job, crash=crash)
-        assert code in ((KILLED, 5) if crash else (5,)), text
-        return code == KILLED
-
-    def check(self):
-        job = self.replays.job(self.job)
-        assert (job["state"], job["marked"], job["refused"]) == ("done", job["total"], self.refused)
-        assert self.replays.states(self.name) == {"replayed": len(self.wanted), "dead": self.refused}
-        check_once(self.replays.reader, self.name, self.wanted)
-
-
-@pytest.mark.timeout(600)
-def test_killed_at_each_point_it_sends_each_once(replays):
-    """At the first and the second time that it comes there, and again at the same place when it is resumed."""
-    sweep = Sweep(replays)
-    points = crash_points("replay")
-    assert len(points) >= 20
-    for number, name in points:
-        for nth in (1, 2):
-            sweep.prepare()
-            if sweep.begin(crash=f"{number}:{nth}"):
-                job = replays.job(sweep.job)
-                if job["finished_at"] is None:
-                    sweep.resume(crash=f"{number}:1")
-                    if replays.job(sweep.job)["finished_at"] is None:
-                        sweep.resume()
-            sweep.check()
-    replays.check_counts()
-    print(f"{sweep.deaths.total()} deaths at {len(points)} points")
-    never = [name for number, name in points if not sweep.deaths[f"{number}:1"]]
-    assert not never, f"it never came to {never}"
-
-
 def test_killed_while_it_is_planned_all_or_nothing_is_claimed(replays):
     replays.insert("planning", 50, replays.target)
     before = replays.job()["job"]

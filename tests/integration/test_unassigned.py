@@ -19,11 +19,14 @@ def shares(pipeline, name):
     return sorted(len(m.assignment.topic_partitions) for m in answer.members) if at_rest else None
 
 
+def patient(new_pipeline, kafka, name):
+    """With sessions that are longer than anything here: their end would be a rebalance, too."""
+    consumer = {"session.timeout.ms": 45000}
+    return new_pipeline(name, kafka={"bootstrap.servers": kafka.bootstrap, "consumer": consumer})
+
+
 def test_what_nobody_was_given_is_given_to_somebody(new_pipeline, kafka):
-    consumer = {"session.timeout.ms": 45000}  # longer than anything here: its end would be a rebalance, too
-    pipeline = new_pipeline(
-        "unassigned", kafka={"bootstrap.servers": kafka.bootstrap, "consumer": consumer}
-    )
+    pipeline = patient(new_pipeline, kafka, "unassigned")
     killed = {name: pipeline.add(name) for name in SHARES}
     other = {name: pipeline.add(name) for name in SHARES}
     for name, service in killed.items():
@@ -41,3 +44,15 @@ def test_what_nobody_was_given_is_given_to_somebody(new_pipeline, kafka):
         logs = pipeline.logs()
         assert logs[killed[name].label].count(" partitions-unassigned ") == 0
         assert logs[other[name].label].count(" partitions-unassigned ") == 1
+
+
+def test_who_is_stopped_gives_its_partitions_to_the_others_at_once(new_pipeline, kafka):
+    pipeline = patient(new_pipeline, kafka, "leaving")
+    stopped = pipeline.start(*SHARES)
+    pipeline.start(*SHARES)
+    for name, each in SHARES.items():
+        wait_for(lambda: shares(pipeline, name) == [each, each], f"{name}: partitions to be shared", 60)
+    for service in stopped:
+        assert service.stop() == 0
+    for name, each in SHARES.items():
+        wait_for(lambda: shares(pipeline, name) == [2 * each], f"{name}: partitions to be taken up", 20)
