@@ -70,7 +70,13 @@ def test_what_waits_outlives_a_stop(pipeline):
     wait_for(lambda: routed(pipeline, "later-1"), "the router to park it")
     assert delayer.stop() == 0
     delayer.start().wait_ready()
+    wait_for(lambda: delayer.metric("reprise_delayer_held_tasks") == 1, "it to be held again")
+    wait_for(lambda: delayer.metric("reprise_delayer_frontier_lag") > 0, "it to be read again where this one dies")
     assert_came_once_and_not_early(pipeline, "later-1")
+    wait_for(lambda: delayer.metric("reprise_delayer_frontier_lag") == 0, "nothing to be read again")
+    assert delayer.metric("reprise_delayer_lateness_seconds_count") == 1
+    assert delayer.metric("reprise_delayer_lateness_seconds_sum") < 10
+    assert delayer.metric("reprise_delayer_held_tasks") == delayer.metric("reprise_delayer_overdue_seconds") == 0
 
 
 def test_a_state_that_the_broker_forgot_is_told_and_nothing_is_lost(pipeline):
