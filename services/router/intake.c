@@ -149,7 +149,7 @@ static void tell_of_gone(const struct intake *in, const rd_kafka_message_t *m,
                          const struct position *known)
 {
     int64_t from = known->whole > known->next ? known->whole : known->next, to;
-    if (from >= 0 && m->offset > from &&
+    if (known->next >= 0 && m->offset > from &&
         (to = rp_kafka_gone_to(in->client, in->topic, m->partition, from)) >= 0)
         rp_log(RP_LOG_ERROR, "events-gone", rp_f_str("topic", in->topic),
                rp_f_int("partition", m->partition), rp_f_int("from", from), rp_f_int("to", to));
