@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,6 +173,7 @@ static pid_t start_holder(char *name, size_t size)
     assert_true(pid >= 0);
     if (pid == 0) {
         struct rp_instance *i;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (rp_instance_claim(NULL, key, &i, NULL) != 0 ||
             write(fds[1], rp_instance_name(i), strlen(rp_instance_name(i)) + 1) < 0)
             _exit(1);

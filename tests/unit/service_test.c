@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -165,6 +166,7 @@ static pid_t start(run_fn *run, const char *words)
     }
     char line[256], *save, *argv[16] = {(char[]){"reprise-test"}};
     int argc = 1;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)snprintf(line, sizeof line, "%s", words);
     for (char *w = strtok_r(line, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))
         argv[argc++] = w;
