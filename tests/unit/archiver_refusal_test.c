@@ -168,10 +168,16 @@ static bool was_exported(void)
     {                                                                                              \
         "FROM archive AS d WHERE", "j|dead_at|id|found", "{\"a\": 1}|2026-01-02|1|1"               \
     }
+#define OTHER_ROWS                                                                                 \
+    {                                                                                              \
+        "dead_letter_drop_day", "n", "-2"                                                          \
+    }
 
 /* The first drop only asks; the second one, with the number of the export's rows, does it. */
 static const struct pg_answer other_rows[] = {
-    CLOCK, DAYS, FREE, NO_JOB, NO_ROW, ROWS, {"dead_letter_drop_day", "n", "-2"}, {0}};
+    CLOCK,  DAYS, FREE,       NO_JOB,
+    NO_ROW, ROWS, OTHER_ROWS, {"FROM dead_letter WHERE dead_at", "n", "2"},
+    {0}};
 
 static void a_day_that_stays_is_exported_again(void **state)
 {
@@ -185,6 +191,26 @@ static void a_day_that_stays_is_exported_again(void **state)
         assert_false(was_exported());
     }
     assert_int_equal(rp_series_value(counts.days_dropped), 0);
+}
+
+static void a_day_that_was_counted_wrongly_is_counted_anew(void **state)
+{
+    (void)state;
+    const struct pg_answer same_rows[] = {
+        CLOCK,  DAYS, FREE,       NO_JOB,
+        NO_ROW, ROWS, OTHER_ROWS, {"FROM dead_letter WHERE dead_at", "n", "1"},
+        {0}};
+    retention.config = exporting;
+    assert_int_equal(serve(same_rows, 0, ""), -1);
+    assert_non_null(strstr(err.text, "than its counts say; to count it anew: done"));
+    assert_int_equal(pg_statements("SELECT dead_letter_recount"), 1);
+    for (int n = 11; n <= 14; n++) { /* to look, and to begin, count and commit */
+        assert_int_equal(serve(same_rows, n, "53100"), -1);
+        assert_null(strstr(err.text, "anew: done"));
+        assert_false(was_exported());
+    }
+    assert_int_equal(serve(other_rows, 0, ""), -1);
+    assert_int_equal(pg_statements("SELECT dead_letter_recount"), 0);
 }
 
 static void whether_a_day_went_may_not_be_known(void **state)
@@ -347,6 +373,7 @@ int main(void)
         T(a_day_that_is_replayed_is_looked_at_in_an_hour),
         T(a_dropped_day_is_counted),
         T(a_day_that_stays_is_exported_again),
+        T(a_day_that_was_counted_wrongly_is_counted_anew),
         T(whether_a_day_went_may_not_be_known),
         T(statistics_are_taken_once_an_interval),
         T(what_another_wrote_down_is_added_up_all_the_same),
