@@ -21,7 +21,7 @@
 /* and about so many bytes of JSON, if it is not a single one. */
 #define MOST_BYTES "8388608"
 /* Where there are more lately, those that come behind them are not looked for. */
-#define MOST_SEEN 20000
+#define MOST_SEEN 60000
 
 /* Ids seen lately, ascending. What is not above `low` is not asked for any more: the highest id
  * that there was a while ago. */
@@ -105,7 +105,7 @@ static void add_question(struct dlq *d, struct rp_query *q, const struct tail *t
                  json ? "sum(" RP_ARCHIVE_SIZE ") OVER (ORDER BY d.id) - " RP_ARCHIVE_SIZE : "0");
     rp_query_add(q, " AS before FROM (SELECT d.* FROM archive AS d WHERE d.id > ");
     rp_query_param_int(q, t->low);
-    rp_query_add(q, " AND d.id <> ALL (");
+    rp_query_add(q, " AND d.id NOT IN (SELECT unnest(");
     struct rp_buf ids = {0};
     for (size_t i = 0; i < t->n; i++) {
         char text[RP_UNIT_TEXT];
@@ -119,7 +119,7 @@ static void add_question(struct dlq *d, struct rp_query *q, const struct tail *t
     if (!q->failed)
         rp_query_param(q, (const char *)ids.data);
     rp_buf_clear(&ids);
-    rp_query_add(q, "::bigint[]) AND ");
+    rp_query_add(q, "::bigint[])) AND ");
     dlq_add_filter(d, q);
     rp_query_add(q, " ORDER BY d.id LIMIT ");
     rp_query_param_int(q, MOST);
