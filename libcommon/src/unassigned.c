@@ -12,6 +12,8 @@
 #define MOST_TRIES 7
 #define LOOK_MS    60000 /* where no rebalance was seen */
 #define GIVE_UP_MS 60000
+/* After so many in vain the next look is a late one. */
+#define MOST_UNDESCRIBED 3
 
 bool rp_unassigned_due(const struct rp_unassigned *u)
 {
@@ -203,9 +205,10 @@ size_t rp_unassigned_look(struct rp_unassigned *u, rd_kafka_t *consumer, const c
     take_answers(u);
     if (u->n_answers > 0 && rp_mono_ms() - u->asked_mono_ms < GIVE_UP_MS)
         return 0;
-    if (!is_described(u->group))
+    u->undescribed = is_described(u->group) ? 0 : u->undescribed + 1;
+    if (u->undescribed >= MOST_UNDESCRIBED)
         u->look_mono_ms = rp_mono_ms() + LOOK_MS;
-    else if (u->topics != NULL)
+    if (u->undescribed == 0 && u->topics != NULL)
         n = judge(u, consumer);
     end_question(u);
     return n;

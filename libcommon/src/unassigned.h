@@ -17,6 +17,7 @@ struct rp_unassigned {
     int64_t asked_mono_ms;
     int64_t since_mono_ms;            /* some partition has been nobody's since then; 0: none is */
     unsigned tries;                   /* how often it rejoined since all were somebody's */
+    unsigned undescribed;             /* how many looks in a row told nothing of the group */
     rd_kafka_queue_t *answers;        /* where brokers describe group and topics; NULL: not asked */
     int n_answers;                    /* that are to come */
     rd_kafka_event_t *group, *topics; /* those that came; NULL: not yet, or it was an error */
