@@ -25,8 +25,8 @@ AT_LEAST_ONCE = (
 )  # fmt: skip
 BATCHES = (1, 1000)  # always full, so that the next is filled beside it, and never
 RATE = 40  # tasks a second, where that few are under way
-# With more, a router that sends one at a time would fall behind by longer than tasks are to be delayed, and pass them by
-# a delayer that is to die of one.
+# With more, a router that sends one at a time would fall behind by longer than tasks are to be delayed, and pass them
+# by a delayer that is to die of one.
 MOST_OPEN = 200
 
 

@@ -494,7 +494,8 @@ def test_what_does_not_go_to_the_router_is_counted_before(replays):
     replays.insert("lost", 4, replays.target)
     replays.query("update dead_letter set task_id = null, task_type = null, attempt = null, error_class = null,"
                   " error_message = null, failed_at = null, payload = null, category = 'LOST', reason = 'UNDECODABLE',"
-                  " raw = case when task_id < 'lost-2' then '\\xff'::bytea end where task_id like 'lost-%%'")  # fmt: skip
+                  " raw = case when task_id < 'lost-2' then '\\xff'::bytea end where task_id like 'lost-%%'"
+                  )  # fmt: skip
     code, text = replays.run("dlq", "replay", "--where", "reason = undecodable", "--dry-run", "--to", "router")
     assert code == 0 and "Refused:    2: the dead letter itself could not be decoded" in text, text
 

@@ -33,7 +33,7 @@ class Sweep:
 
     def begin(self, *arguments, crash):
         """Whether it died there."""
-        code, text = self.replays.replay(self.name, "--rate", "3000", *arguments, crash=crash)
+        code, text = self.replays.replay(self.name, "--rate", "1000", *arguments, crash=crash)
         assert code in (KILLED, 5), text
         self.deaths[crash] += code == KILLED
         self.job = self.replays.job()["job"]
