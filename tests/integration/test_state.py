@@ -18,7 +18,7 @@ def pipeline(new_pipeline):
     pipeline = new_pipeline("state", policies=POLICIES)
     pipeline.create_target("handler")
     pipeline.handler = pipeline.reader(pipeline.target("handler"))
-    pipeline.start("router")
+    pipeline.start("router", "delayer")
     return pipeline
 
 
@@ -52,7 +52,6 @@ def assert_came_once_and_not_early(pipeline, task_id):
 
 
 def test_what_is_settled_is_deleted(pipeline):
-    pipeline.start("delayer")
     for number in range(20):
         fail(pipeline, "soon", number)
     for number in range(20):
