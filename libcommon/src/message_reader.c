@@ -163,14 +163,14 @@ static int find_prefix(const struct rp_message_reader *reader, struct rp_bytes p
                        size_t *prefix, struct rp_error *err)
 {
     const struct rp_schema *schema = &reader->file_schema;
-    bool is_bare, is_framed;
+    bool is_bare, is_framed = false;
     *prefix = has_fingerprint(payload.data, payload.len, reader->fingerprint) ? 10 : 0;
     if (!may_be_confluent(payload))
         return 0;
     if (is_value(schema, payload, 0, &is_bare, err) != 0 ||
-        is_value(schema, payload, CONFLUENT_BYTES, &is_framed, err) != 0)
+        (!is_bare && is_value(schema, payload, CONFLUENT_BYTES, &is_framed, err) != 0))
         return -1;
-    *prefix = is_framed && !is_bare ? CONFLUENT_BYTES : 0;
+    *prefix = is_framed ? CONFLUENT_BYTES : 0;
     return 0;
 }
 
