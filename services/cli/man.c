@@ -22,6 +22,12 @@ static const struct service services[] = {
 };
 #define N_SERVICES (sizeof services / sizeof *services)
 
+static void put_item(FILE *out, const char *name, const char *text)
+{
+    roff_item(out, name, NULL);
+    roff_text(out, text);
+}
+
 /* The title line, and NAME. */
 static void put_head(FILE *out, const char *name, int section, const char *summary)
 {
@@ -77,8 +83,7 @@ static void put_common(FILE *out)
 {
     roff_item(out, "-c, --config", "FILE");
     roff_text(out, "the configuration (default: $REPRISE_CONFIG, else reprise.yaml)\n");
-    roff_item(out, "-h, --help", NULL);
-    roff_text(out, "print help, and exit\n");
+    put_item(out, "-h, --help", "print help, and exit\n");
 }
 
 static void put_exit_codes(FILE *out)
@@ -95,18 +100,13 @@ static void put_exit_codes(FILE *out)
 static void put_environment(FILE *out)
 {
     (void)fputs(".SH ENVIRONMENT\n", out);
-    roff_item(out, "REPRISE_CONFIG", NULL);
-    roff_text(out, "the configuration, where no --config names one\n");
-    roff_item(out, "NO_COLOR", NULL);
-    roff_text(out, "no colours, even on a terminal\n");
-    roff_item(out, "REPRISE_ACTOR", NULL);
-    roff_text(out, "who acts, for the audit; else who called sudo, or the user\n");
-    roff_item(out, "PAGER", NULL);
-    roff_text(out, "shows what may be longer than the terminal; empty or cat: nothing does\n");
-    roff_item(out, "VISUAL", NULL);
-    roff_text(out, "or EDITOR: what `dlq edit' opens the payload with\n");
-    roff_item(out, "TMPDIR", NULL);
-    roff_text(out, "where the file for the editor is made; else /tmp\n");
+    put_item(out, "REPRISE_CONFIG", "the configuration, where no --config names one\n");
+    put_item(out, "NO_COLOR", "no colours, even on a terminal\n");
+    put_item(out, "REPRISE_ACTOR", "who acts, for the audit; else who called sudo, or the user\n");
+    put_item(out, "PAGER",
+             "shows what may be longer than the terminal; empty or cat: nothing does\n");
+    put_item(out, "VISUAL", "or EDITOR: what `dlq edit' opens the payload with\n");
+    put_item(out, "TMPDIR", "where the file for the editor is made; else /tmp\n");
 }
 
 static void put_command(FILE *out, const struct cli_command *c)
@@ -179,8 +179,7 @@ void man_overview(FILE *out, const struct cli_command *const *commands)
     }
     (void)fputs(".SH OPTIONS\n", out);
     put_common(out);
-    roff_item(out, "-V, --version", NULL);
-    roff_text(out, "print the version, and exit\n");
+    put_item(out, "-V, --version", "print the version, and exit\n");
     put_exit_codes(out);
     put_environment(out);
     (void)fputs(".SH SEE ALSO\n", out);
@@ -247,17 +246,13 @@ static void put_service(FILE *out, const struct service *s)
     roff_text(out, s->about);
     (void)fputs(".SH OPTIONS\n", out);
     put_common(out);
-    roff_item(out, "--check", NULL);
-    roff_text(out, "check the configuration, print every fault, and exit");
-    roff_item(out, "--reference", NULL);
-    roff_text(out, "print all parameters of the configuration, and exit");
-    roff_item(out, "-V, --version", NULL);
-    roff_text(out, "print the version, and exit");
+    put_item(out, "--check", "check the configuration, print every fault, and exit");
+    put_item(out, "--reference", "print all parameters of the configuration, and exit");
+    put_item(out, "-V, --version", "print the version, and exit");
     (void)fputs(".SH SIGNALS\n", out);
-    roff_item(out, "SIGTERM, SIGINT", NULL);
-    roff_text(out, "stop intake, finish what is in hand, commit, exit; a second one exits at once");
-    roff_item(out, "SIGHUP", NULL);
-    roff_text(out, "load the policies anew; a bad file is refused, and the old ones stay");
+    put_item(out, "SIGTERM, SIGINT",
+             "stop intake, finish what is in hand, commit, exit; a second one exits at once");
+    put_item(out, "SIGHUP", "load the policies anew; a bad file is refused, and the old ones stay");
     (void)fputs(".SH EXIT STATUS\n", out);
     static const char *const codes[] = {"drained", "failed", "usage or configuration",
                                         "drain abandoned"};
