@@ -67,6 +67,19 @@ static void assert_answered(struct fixture *f)
     rd_kafka_topic_partition_list_destroy(answer);
 }
 
+/* Asks for so long, in vain. */
+static void assert_unanswered(struct fixture *f, int ms)
+{
+    uint64_t epoch;
+    rd_kafka_topic_partition_list_t *parts = mock_at(TOPIC, 0);
+    for (int64_t end_mono_ms = rp_mono_ms() + ms; rp_mono_ms() < end_mono_ms;) {
+        rp_inquiry_ask(f->inquiry, parts, 7);
+        assert_null(rp_inquiry_answer(f->inquiry, &epoch));
+        (void)usleep(1000);
+    }
+    rd_kafka_topic_partition_list_destroy(parts);
+}
+
 static void the_coordinator_answers(void **state)
 {
     assert_answered(*state);
@@ -98,19 +111,12 @@ static void a_coordinator_that_is_away_is_replaced(void **state)
 static void one_that_fails_again_and_again_is_asked_less_often(void **state)
 {
     struct fixture *f = *state;
-    uint64_t epoch;
     assert_answered(f);
     for (int i = 0; i < 100; i++)
         rd_kafka_mock_push_request_errors(f->mock.cluster, OFFSET_FETCH, 1,
                                           RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
     rd_kafka_mock_start_request_tracking(f->mock.cluster);
-    rd_kafka_topic_partition_list_t *parts = mock_at(TOPIC, 0);
-    for (int64_t end_mono_ms = rp_mono_ms() + 3000; rp_mono_ms() < end_mono_ms;) {
-        rp_inquiry_ask(f->inquiry, parts, 7);
-        assert_null(rp_inquiry_answer(f->inquiry, &epoch));
-        (void)usleep(1000);
-    }
-    rd_kafka_topic_partition_list_destroy(parts);
+    assert_unanswered(f, 3000);
     assert_in_range(mock_requests(&f->mock, OFFSET_FETCH), 2, 6);
     rd_kafka_mock_clear_request_errors(f->mock.cluster, OFFSET_FETCH);
     assert_answered(f);
@@ -120,16 +126,9 @@ static void one_that_fails_again_and_again_is_asked_less_often(void **state)
 static void one_that_comes_back_late_answers(void **state)
 {
     struct fixture *f = *state;
-    uint64_t epoch;
     assert_answered(f);
     assert_int_equal(rd_kafka_mock_broker_set_down(f->mock.cluster, 1), 0);
-    rd_kafka_topic_partition_list_t *parts = mock_at(TOPIC, 0);
-    for (int64_t end_mono_ms = rp_mono_ms() + 6000; rp_mono_ms() < end_mono_ms;) {
-        rp_inquiry_ask(f->inquiry, parts, 7);
-        assert_null(rp_inquiry_answer(f->inquiry, &epoch));
-        (void)usleep(10000);
-    }
-    rd_kafka_topic_partition_list_destroy(parts);
+    assert_unanswered(f, 6000);
     assert_int_equal(rd_kafka_mock_broker_set_up(f->mock.cluster, 1), 0);
     assert_answered(f);
     (void)usleep(2000000); /* the first client may find it, too */

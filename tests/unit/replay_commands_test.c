@@ -251,8 +251,7 @@ static void a_preview_says_what_a_replay_would_do(void **state)
         {"--to router",
          "Once more:  20 of them were replayed before\nDiscarded:  3 of them were\n"},
         {"--to router --canary 10 --canary-wait 5m",
-         "and up to 5m for 10 canaries\n"
-         "Stops:      as soon as a canary came back dead\n"},
+         "and up to 5m for 10 canaries\nStops:      as soon as a canary came back dead\n"},
         {"--to router --canary 10 --canary-share 5%", "as soon as more than 5% of the canaries"},
         {"--to router --canary 7200", "Canaries:   all of them: "},
         {"--to router --stop-if-dead 2.5%", "at least); without --rate all may be out before\n"},
