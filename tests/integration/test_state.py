@@ -22,8 +22,8 @@ def pipeline(new_pipeline):
     return pipeline
 
 
-def fail(pipeline, kind, number):
-    target, task_id, key = pipeline.target("handler"), f"{kind}-{number}", str(number).encode()
+def fail(pipeline, kind, number, key=None):
+    target, task_id, key = pipeline.target("handler"), f"{kind}-{number}", key or str(number).encode()
     pipeline.fail(contract.failed_task(target, kind, task_id=task_id, key=key))
 
 
@@ -81,14 +81,18 @@ def test_what_waits_outlives_a_stop(pipeline):
 
 def test_a_state_that_the_broker_forgot_is_told_and_nothing_is_lost(pipeline):
     (delayer,) = [s for s in pipeline.services if s.name == "delayer"]
-    fail(pipeline, "later", 2)
-    wait_for(lambda: routed(pipeline, "later-2"), "the router to park it")
+    deleted, _ = offsets(pipeline, "retry-1s")
+    fail(pipeline, "soon", 30, key=b"same")
+    pipeline.handler.of_task("soon-30")
+    wait_for(lambda: offsets(pipeline, "retry-1s")[0] > deleted, "what is settled to be deleted")
     assert delayer.stop() == 0
+    fail(pipeline, "soon", 31, key=b"same")  # it lies where a deleted one shows that there was state
+    wait_for(lambda: routed(pipeline, "soon-31"), "the router to park it")
     group = f"{pipeline.prefix}reprise-delayer"
     for done in pipeline.kafka.admin.delete_consumer_groups([group]).values():
         done.result()
     delayer.start().wait_ready()
-    assert pipeline.handler.of_task("later-2")
+    assert pipeline.handler.of_task("soon-31")
     assert "state-lost" in delayer.log.read_text()
 
 
