@@ -17,13 +17,15 @@ struct rp_replay_pulse {
     char job[RP_REPLAY_ID_SIZE];
     int64_t epoch;
     struct rp_db *db;
-    int64_t came_back, canary_age_ms; /* by the last count */
+    int64_t came_back, canary_age_ms; /* by the last count, */
+    bool archived;                    /* as is this */
     int64_t count_mono_ms;            /* counted anew from then on */
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     bool stop;
     struct rp_replay_news news;
+    char *topic, *ends; /* the ends that are awaited, or NULL; they stay as they are */
 };
 
 static enum rp_replay_wish wish_of(const char *text)
@@ -45,24 +47,34 @@ static int connect_to(struct rp_replay_pulse *p, struct rp_error *err)
 }
 
 /* What came back died after the job was planned, clocks aside. How old the canaries are goes with
- * it: that they had their time says nothing where nobody has looked since. Millions take PostgreSQL
- * seconds, in which the job's row must not be locked, and an eleventh of its time at most. */
+ * it, and how far the archive is: that they had their time says nothing where nobody has looked
+ * since, or where what became of them still lies in Kafka. Rows and the offset behind them are
+ * committed at once, and one statement sees both. Millions take PostgreSQL seconds, in which the
+ * job's row must not be locked, and an eleventh of its time at most. */
 static void count_back(struct rp_replay_pulse *p)
 {
-    const char *values[] = {p->job};
+    const char *values[] = {p->job, NULL, NULL};
     struct rp_error err;
     PGresult *result;
     int64_t begin_mono_ms = rp_mono_ms();
     if (begin_mono_ms < p->count_mono_ms || connect_to(p, &err) != 0)
         return; /* the next beat says why */
+    (void)pthread_mutex_lock(&p->lock);
+    values[1] = p->topic;
+    values[2] = p->ends;
+    (void)pthread_mutex_unlock(&p->lock);
     if (rp_db_query(p->db,
                     "SELECT count(*), (SELECT coalesce((extract(epoch FROM now() - canary_at)"
-                    "  * 1000)::bigint, -1) FROM replay_job WHERE job = $1)"
+                    "  * 1000)::bigint, -1) FROM replay_job WHERE job = $1),"
+                    " $3::bigint[] IS NOT NULL AND NOT EXISTS (SELECT FROM unnest($3::bigint[])"
+                    "  WITH ORDINALITY AS e (at, n) LEFT JOIN archive_offset AS o ON o.topic = $2"
+                    "  AND o.partition = n - 1 WHERE greatest(o.next_offset, o.seen_end, 0) < at)"
                     " FROM dead_letter AS d WHERE d.replay_job = $1 AND d.dead_at >"
                     " (SELECT created_at - interval '1 hour' FROM replay_job WHERE job = $1)",
-                    1, values, &result, &err) == 0) {
+                    3, values, &result, &err) == 0) {
         p->came_back = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
         p->canary_age_ms = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+        p->archived = PQgetvalue(result, 0, 2)[0] == 't';
         PQclear(result);
     } else {
         rp_log(RP_LOG_WARN, "replay-came-back-unknown", rp_f_str("job", p->job),
@@ -96,6 +108,7 @@ static int beat(struct rp_replay_pulse *p, struct rp_replay_news *out, struct rp
         out->rate = strtod(PQgetvalue(result, 0, 1), NULL);
         out->came_back = p->came_back;
         out->canary_age_ms = p->canary_age_ms;
+        out->archived = p->archived;
     }
     PQclear(result);
     return 0;
@@ -140,6 +153,8 @@ static void destroy(struct rp_replay_pulse *p)
     rp_db_close(p->db);
     (void)pthread_cond_destroy(&p->wake);
     (void)pthread_mutex_destroy(&p->lock);
+    free(p->topic);
+    free(p->ends);
     free(p->dsn);
     free(p);
 }
@@ -178,6 +193,17 @@ void rp_replay_pulse_stop(struct rp_replay_pulse *p)
     (void)pthread_mutex_unlock(&p->lock);
     (void)pthread_join(p->thread, NULL);
     destroy(p);
+}
+
+int rp_replay_pulse_await(struct rp_replay_pulse *p, const char *topic, const char *ends,
+                          struct rp_error *err)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    p->topic = strdup(topic);
+    p->ends = strdup(ends);
+    bool done = p->topic != NULL && p->ends != NULL;
+    (void)pthread_mutex_unlock(&p->lock);
+    return done ? 0 : rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a replay's pulse");
 }
 
 struct rp_replay_news rp_replay_pulse_news(struct rp_replay_pulse *p)

@@ -19,11 +19,16 @@ struct rp_replay_news {
     double rate;           /* tasks/s; 0: no limit */
     int64_t came_back;     /* dead letters that came of this job, when they were counted last */
     int64_t canary_age_ms; /* then: since the last canary went out; -1: they did not all go yet */
+    bool archived;         /* then: as far as rp_replay_pulse_await says; false: it said nothing */
 };
 
 RP_NODISCARD int rp_replay_pulse_start(const char *dsn, const struct rp_replay_job *job,
                                        struct rp_replay_pulse **out, struct rp_error *err);
 void rp_replay_pulse_stop(struct rp_replay_pulse *p);
+/* From now on a count tells whether the archive has the topic of dead letters up to `ends` (of
+ * rp_topic_ends), and so whether it counts all that lies before. Called once; both are copied. */
+RP_NODISCARD int rp_replay_pulse_await(struct rp_replay_pulse *p, const char *topic,
+                                       const char *ends, struct rp_error *err);
 struct rp_replay_news rp_replay_pulse_news(struct rp_replay_pulse *p);
 
 #endif

@@ -46,6 +46,7 @@ struct runner {
     int64_t settle_until_mono_ms; /* 0: no limit */
     const char *what;
     int64_t shown_mono_ms;
+    bool asked; /* how far the archivers have to be for the canaries' sake */
     bool ended, unmarked, offset_gone;
     enum rp_replay_end end;
 };
@@ -328,6 +329,23 @@ static int wait_for_canaries(struct runner *r, bool *hold, struct rp_error *err)
     return 0;
 }
 
+/* The canaries had their time. What became of them counts once the archivers have read all that had
+ * died by then. */
+static int wait_for_archivers(struct runner *r, struct rp_error *err)
+{
+    const char *topic = r->run->config->topics.dead_letter;
+    struct rp_buf ends = {0};
+    r->what = "waiting for the archivers to read what died meanwhile";
+    if (r->asked)
+        return 0;
+    int failed = rp_replay_sender_dead_ends(r->sender, &ends, err);
+    if (failed == 0)
+        failed = rp_replay_pulse_await(r->pulse, topic, (const char *)ends.data, err);
+    r->asked = failed == 0;
+    rp_buf_clear(&ends);
+    return failed;
+}
+
 /* *hold: nothing is to be sent now. */
 static int heed_verdict(struct runner *r, bool *hold, struct rp_error *err)
 {
@@ -338,12 +356,16 @@ static int heed_verdict(struct runner *r, bool *hold, struct rp_error *err)
         .refused = r->job.refused,
         .came_back = r->news.came_back,
         .canary_age_ms = r->news.canary_age_ms,
+        .archived = r->news.archived,
     };
     enum rp_replay_verdict verdict = rp_replay_judge(&r->job.options, &standing, why, sizeof why);
     *hold = verdict == RP_REPLAY_HOLD;
     if (verdict == RP_REPLAY_STOP)
         return stop_job(r, why, err);
-    return *hold ? wait_for_canaries(r, hold, err) : 0;
+    if (*hold && wait_for_canaries(r, hold, err) != 0)
+        return -1;
+    bool over = r->news.canary_age_ms >= r->job.options.canary_wait_ms;
+    return *hold && r->job.canary_out && over ? wait_for_archivers(r, err) : 0;
 }
 
 static int serve_wishes(struct runner *r, struct rp_error *err)

@@ -12,6 +12,7 @@
 #include "replay_cursor.h"
 #include "replay_message.h"
 #include "replay_rows.h"
+#include "topic_ends.h"
 
 /* A batch ends with so many rows, with so many bytes, or after so long. Nothing else goes out while
  * the brokers end one, so it should be large; whoever reads the target committed waits for its end,
@@ -307,6 +308,11 @@ int rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int64_t unt
     *next = end;
     *sent = (int64_t)s->n_records;
     return 0;
+}
+
+int rp_replay_sender_dead_ends(struct rp_replay_sender *s, struct rp_buf *out, struct rp_error *err)
+{
+    return rp_topic_ends(s->client, s->config.topics.dead_letter, out, err);
 }
 
 void rp_replay_sender_read_ahead(struct rp_replay_sender *s, int64_t until_mono_ms)

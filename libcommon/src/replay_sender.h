@@ -35,6 +35,10 @@ RP_NODISCARD int rp_replay_sender_open(struct rp_replay_sender *s, int64_t *out_
 RP_NODISCARD int rp_replay_sender_send(struct rp_replay_sender *s, int64_t *next, int64_t until,
                                        int64_t *sent, struct rp_error *err);
 
+/* As rp_topic_ends, of the dead letters. */
+RP_NODISCARD int rp_replay_sender_dead_ends(struct rp_replay_sender *s, struct rp_buf *out,
+                                            struct rp_error *err);
+
 /* For one who sends nothing now: as rp_replay_rows_read_ahead. */
 void rp_replay_sender_read_ahead(struct rp_replay_sender *s, int64_t until_mono_ms);
 

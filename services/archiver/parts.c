@@ -47,6 +47,25 @@ void parts_remove(struct parts *p, int32_t partition)
     *part = p->items[--p->n];
 }
 
+int parts_tell_ends(struct parts *p, struct store *store, struct rp_error *err)
+{
+    size_t n = 0;
+    struct store_claim *claims = calloc(p->n + 1, sizeof *claims);
+    if (claims == NULL)
+        return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for partitions");
+    for (size_t i = 0; i < p->n; i++) {
+        struct part *part = &p->items[i];
+        if (!part->live || part->end <= part->claim.next_offset ||
+            part->end <= part->claim.seen_end)
+            continue;
+        part->claim.seen_end = part->end;
+        claims[n++] = part->claim;
+    }
+    int failed = n == 0 ? 0 : store_tell_ends(store, claims, n, err);
+    free(claims);
+    return failed;
+}
+
 bool parts_all_live(const struct parts *p)
 {
     for (size_t i = 0; i < p->n; i++)

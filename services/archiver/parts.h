@@ -31,6 +31,9 @@ RP_NODISCARD int parts_add(struct parts *p, int32_t partition, struct metrics_ar
 void parts_remove(struct parts *p, int32_t partition);
 /* NULL where it is not assigned. */
 struct part *parts_find(const struct parts *p, int32_t partition);
+/* With nothing of them in hand, there are only marks of transactions between their next_offset and
+ * the log's end: whoever waits for the archive is told, where that is news. */
+RP_NODISCARD int parts_tell_ends(struct parts *p, struct store *store, struct rp_error *err);
 bool parts_all_live(const struct parts *p);
 /* Makes `to` like `from`. */
 RP_NODISCARD int parts_copy(struct parts *to, const struct parts *from, struct rp_error *err);

@@ -233,7 +233,7 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
         " VALUES ($1, $2, 1, 0, $3, $4)"
         " ON CONFLICT (topic, partition) DO UPDATE SET epoch = o.epoch + 1,"
         "  next_offset = CASE WHEN o.topic_id <> '' AND excluded.topic_id <> ''"
-        "   AND o.topic_id <> excluded.topic_id THEN 0 ELSE o.next_offset END,"
+        "   AND o.topic_id <> excluded.topic_id THEN 0 ELSE o.next_offset END, seen_end = 0,"
         "  topic_id = coalesce(nullif(excluded.topic_id, ''), o.topic_id),"
         "  owner = excluded.owner, updated_at = now()"
         /* The outcome of an earlier renewal may be unknown: the epoch is another, and still ours.
@@ -254,12 +254,32 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
     if (PQntuples(result) == 1) {
         claim->epoch = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
         claim->next_offset = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+        claim->seen_end = 0;
     } else {
         failed =
             rp_fail(err, RP_E_FENCED, RP_RETRIABLE, "partition %s has a newer owner", partition);
     }
     PQclear(result);
     return failed != 0 ? failed : end_senders(s, partition, err);
+}
+
+int store_tell_ends(struct store *s, const struct store_claim *claims, size_t n,
+                    struct rp_error *err)
+{
+    s->sql.len = 0;
+    if (say(s, err, "UPDATE archive_offset AS o SET seen_end = n.seen_end FROM (VALUES ") != 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (say(s, err, "%s(%" PRId32 ", %" PRId64 "::bigint, %" PRId64 "::bigint)",
+                i > 0 ? ", " : "", claims[i].partition, claims[i].epoch, claims[i].seen_end) != 0)
+            return -1;
+    if (say(s, err,
+            ") AS n (partition, epoch, seen_end)"
+            " WHERE o.topic = %s AND o.epoch = n.epoch AND o.partition = n.partition",
+            s->quoted) != 0 ||
+        end_sql(s, err) != 0)
+        return -1;
+    return rp_db_script(s->db, (const char *)s->sql.data, err);
 }
 
 bool store_day_missing(const struct store *s)

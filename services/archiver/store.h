@@ -17,6 +17,7 @@ struct store_claim {
     int32_t partition;
     int64_t epoch;       /* 0: not claimed yet */
     int64_t next_offset; /* all below is archived; 0: nothing yet */
+    int64_t seen_end;    /* the log ended there when all that it had was archived; 0: not known */
 };
 
 /* `owner` names this process and no other that lives, or lived, in pg_stat_activity and in
@@ -41,6 +42,10 @@ struct rp_db *store_db(struct store *s);
  * created again, next_offset is 0. */
 RP_NODISCARD int store_claim(struct store *s, const char *topic_id, struct store_claim *claim,
                              struct rp_error *err);
+
+/* Tells others the claims' seen_end. Those that are no longer ours are passed over. */
+RP_NODISCARD int store_tell_ends(struct store *s, const struct store_claim *claims, size_t n,
+                                 struct rp_error *err);
 
 /* Makes sure of the partition of a day. POISON: the day has no room, since an operator has detached
  * its partition; it may have some the next time. */

@@ -27,6 +27,7 @@
 /* A partition that was assigned a moment ago cannot be sought in yet. */
 #define SEEK_AGAIN_MS  INT64_C(50)
 #define TOPIC_AGAIN_MS INT64_C(1000)
+#define TELL_MS        1000
 #define IDLE_POLL_MS   100
 /* The sooner a commit is known, the sooner the next one begins. */
 #define BUSY_POLL_MS 1
@@ -67,6 +68,7 @@ struct worker {
     bool slow;               /* it took the last batch longer than the next one may wait, sent */
     int64_t connect_mono_ms; /* the database is left alone until then */
     int64_t wait_ms;
+    int64_t tell_mono_ms;    /* who waits for the archive is told how far it is, then */
     struct rp_error failure; /* of what the group's callbacks did */
 };
 
@@ -224,6 +226,17 @@ static void settle(struct worker *w)
     }
     commit_to_kafka(w);
     RP_CRASH_POINT(watched_offsets_after);
+}
+
+static void tell_ends(struct worker *w)
+{
+    struct rp_error err;
+    bool in_hand = writer_busy(w->writer) || batch_rows(w->filling->batch) > 0;
+    if (!w->connected || in_hand || rp_mono_tick_ms() < w->tell_mono_ms)
+        return;
+    w->tell_mono_ms = rp_mono_ms() + TELL_MS;
+    if (parts_tell_ends(&w->parts, w->filling->store, &err) != 0)
+        database_failed(w, &err);
 }
 
 /* The rows of a batch stand behind those of the one before: it is written when that is committed.
@@ -507,6 +520,7 @@ static int run(struct worker *w, struct rp_error *err)
             write_batch(w);
         else if (w->connected)
             send_batch(w);
+        tell_ends(w);
     }
     write_all(w);
     return 0;

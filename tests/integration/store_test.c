@@ -297,6 +297,35 @@ static void losing_one_partition_does_not_hold_up_the_others(void **state)
     expect("SELECT next_offset FROM archive_offset WHERE partition = 0", "0");
 }
 
+static void an_owner_tells_where_the_log_ends_and_nobody_begins_there(void **state)
+{
+    (void)state;
+    struct store *a = open_store("a"), *b = open_store("b");
+    struct store_claim of_a[2] = {{.partition = 0}, {.partition = 1}}, of_b = {.partition = 0};
+    claim(a, &of_a[0]);
+    claim(a, &of_a[1]);
+    assert_int_equal(write_rows(a, &of_a[1], 5), 5);
+    of_a[0].seen_end = 3;
+    of_a[1].seen_end = 6;
+    assert_int_equal(store_tell_ends(a, of_a, 2, &err), 0);
+    expect("SELECT string_agg(concat_ws('/', next_offset, seen_end), ' ' ORDER BY partition)"
+           " FROM archive_offset",
+           "0/3 5/6");
+    claim(b, &of_b); /* has yet to see it */
+    assert_int_equal(of_b.next_offset, 0);
+    of_a[0].seen_end = 4;
+    of_a[1].seen_end = 7;
+    assert_int_equal(store_tell_ends(a, of_a, 2, &err), 0);
+    expect("SELECT string_agg(concat_ws('/', next_offset, seen_end), ' ' ORDER BY partition)"
+           " FROM archive_offset",
+           "0/0 5/7");
+    claim(a, &of_a[1]);
+    assert_int_equal(of_a[1].next_offset, 5);
+    assert_int_equal(of_a[1].seen_end, 0);
+    store_free(a);
+    store_free(b);
+}
+
 static void a_claim_is_renewed_by_its_holder_alone(void **state)
 {
     (void)state;
@@ -540,6 +569,7 @@ int main(void)
         FRESH(an_owner_that_stands_still_while_it_sends_holds_up_nobody),
         FRESH(nor_does_one_that_the_server_is_behind_with),
         FRESH(losing_one_partition_does_not_hold_up_the_others),
+        FRESH(an_owner_tells_where_the_log_ends_and_nobody_begins_there),
         FRESH(a_claim_is_renewed_by_its_holder_alone),
         FRESH(a_topic_that_was_created_again_begins_at_0),
         FRESH(a_row_that_is_there_already_is_passed_over),

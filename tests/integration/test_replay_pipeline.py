@@ -92,6 +92,34 @@ def test_canaries_that_come_back_dead_stop_it(replays):
 
 
 @pytest.mark.timeout(180)
+def test_canaries_are_judged_once_all_that_died_is_archived(replays):
+    """They came back dead and had their time before an archiver read of it."""
+    for archiver in replays.archivers:
+        assert archiver.stop() == 0
+    handler = Handler(replays, "unread")
+    dead = replays.pipeline.reader(f"{replays.prefix}dead-letter")
+    replays.insert("unread", 60, handler.topic)
+    process = start(replays, "unread", "--canary", "5", "--canary-wait", "10m")
+
+    def died():
+        handler.serve()
+        dead.poll(0.1)
+        return sum(b"unread-" in record.value for record in dead.records) == 5
+
+    wait_for(died, "the canaries to die", 60)
+    job = wait_for(lambda: replays.job()["canary_at"] and replays.job()["job"], "the canaries to be out", 60)
+    replays.query("update replay_job set canary_at = now() - interval '1 hour' where job = %s", job)
+    for _ in range(3):
+        beat = replays.job(job)["heartbeat_at"]
+        wait_for(lambda: process.poll() is not None or replays.job(job)["heartbeat_at"] > beat, "a beat", 60)
+        assert replays.job(job)["marked"] == 5  # it sends nothing on
+    for archiver in replays.archivers:
+        archiver.start()
+    assert process.wait(60) == 5 and "canaries came back dead" in process.communicate()[0]
+    assert replays.job(job)["marked"] == len(handler.reader.records) == 5
+
+
+@pytest.mark.timeout(180)
 def test_canaries_that_succeed_let_it_go_on(replays):
     handler = Handler(replays, "mended", fails=lambda record: False)
     replays.insert("fine", 60, handler.topic)
