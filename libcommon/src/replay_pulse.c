@@ -198,12 +198,17 @@ void rp_replay_pulse_stop(struct rp_replay_pulse *p)
 int rp_replay_pulse_await(struct rp_replay_pulse *p, const char *topic, const char *ends,
                           struct rp_error *err)
 {
+    char *own_topic = strdup(topic), *own_ends = strdup(ends);
+    if (own_topic == NULL || own_ends == NULL) {
+        free(own_topic);
+        free(own_ends);
+        return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a replay's pulse");
+    }
     (void)pthread_mutex_lock(&p->lock);
-    p->topic = strdup(topic);
-    p->ends = strdup(ends);
-    bool done = p->topic != NULL && p->ends != NULL;
+    p->topic = own_topic;
+    p->ends = own_ends;
     (void)pthread_mutex_unlock(&p->lock);
-    return done ? 0 : rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a replay's pulse");
+    return 0;
 }
 
 struct rp_replay_news rp_replay_pulse_news(struct rp_replay_pulse *p)

@@ -24,21 +24,73 @@ static int count_partitions(rd_kafka_t *client, const char *topic, int *out, str
                     : rp_fail(err, RP_E_IO, RP_RETRIABLE, "the brokers show no topic %s", topic);
 }
 
-int rp_topic_ends(rd_kafka_t *client, const char *topic, struct rp_buf *out, struct rp_error *err)
+/* Takes the answer's offsets into the list that was asked about. */
+static int take_answer(rd_kafka_event_t *event, rd_kafka_topic_partition_list_t *parts,
+                       struct rp_error *err)
 {
-    int n;
-    if (count_partitions(client, topic, &n, err) != 0)
-        return -1;
-    for (int32_t i = 0; i < n; i++) {
+    size_t n = 0;
+    if (event == NULL)
+        return rp_kafka_fail(err, RD_KAFKA_RESP_ERR__TIMED_OUT, parts->elems[0].topic);
+    if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return rp_kafka_fail(err, rd_kafka_event_error(event), parts->elems[0].topic);
+    const rd_kafka_ListOffsetsResultInfo_t **infos =
+        rd_kafka_ListOffsets_result_infos(rd_kafka_event_ListOffsets_result(event), &n);
+    for (size_t i = 0; i < n; i++) {
+        const rd_kafka_topic_partition_t *end =
+            rd_kafka_ListOffsetsResultInfo_topic_partition(infos[i]);
+        if (end->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+            return rp_kafka_fail(err, end->err, end->topic);
+        (void)rd_kafka_topic_partition_list_set_offset(parts, end->topic, end->partition,
+                                                       end->offset);
+    }
+    return 0;
+}
+
+static int ask(rd_kafka_t *client, rd_kafka_topic_partition_list_t *parts, struct rp_error *err)
+{
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
+    rd_kafka_AdminOptions_t *options =
+        rp_kafka_admin_options(client, RD_KAFKA_ADMIN_OP_LISTOFFSETS, ASK_MS);
+    rd_kafka_error_destroy(rd_kafka_AdminOptions_set_isolation_level(
+        options, RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED));
+    rd_kafka_ListOffsets(client, parts, options, queue);
+    rd_kafka_AdminOptions_destroy(options);
+    /* To find the leaders, and to hear of them. */
+    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, 2 * ASK_MS);
+    int failed = take_answer(event, parts, err);
+    if (event != NULL)
+        rd_kafka_event_destroy(event);
+    rd_kafka_queue_destroy(queue);
+    return failed;
+}
+
+static int write_ends(const rd_kafka_topic_partition_list_t *parts, struct rp_buf *out,
+                      struct rp_error *err)
+{
+    for (int i = 0; i < parts->cnt; i++) {
         char text[32];
-        int64_t begin, end;
-        rd_kafka_resp_err_t code =
-            rd_kafka_query_watermark_offsets(client, topic, i, &begin, &end, ASK_MS);
-        if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-            return rp_kafka_fail(err, code, topic);
+        int64_t end = parts->elems[i].offset;
+        if (end < 0)
+            return rp_fail(err, RP_E_IO, RP_RETRIABLE, "no broker says where %s [%d] ends",
+                           parts->elems[i].topic, i);
         int len = snprintf(text, sizeof text, "%c%" PRId64, i == 0 ? '{' : ',', end);
         if (rp_buf_append(out, text, (size_t)len, err) != 0)
             return -1;
     }
     return rp_buf_append(out, "}", sizeof "}", err);
+}
+
+int rp_topic_ends(rd_kafka_t *client, const char *topic, struct rp_buf *out, struct rp_error *err)
+{
+    int n = 0;
+    if (count_partitions(client, topic, &n, err) != 0)
+        return -1;
+    rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(n);
+    for (int32_t i = 0; i < n; i++)
+        rd_kafka_topic_partition_list_add(parts, topic, i)->offset = RD_KAFKA_OFFSET_SPEC_LATEST;
+    int failed = ask(client, parts, err);
+    if (failed == 0)
+        failed = write_ends(parts, out, err);
+    rd_kafka_topic_partition_list_destroy(parts);
+    return failed;
 }
