@@ -197,8 +197,12 @@ def test_to_the_router_todays_policies_decide(replays):
 def archiver_of(replays, job):
     """The archiver that runs the job."""
     runner = wait_for(lambda: replays.job(job)["runner"], "a runner", 60)
-    started = f"instance={runner.rsplit('-', 1)[0]} "  # the number of its worker follows
-    (found,) = [a for a in replays.archivers if started in a.log.read_text(errors="replace")]
+    instance = runner.rsplit("-", 1)[0]  # the number of its worker follows
+    # Who was started anew may have the name that the other one had before.
+    (found,) = [
+        a for a in replays.archivers
+        if a.log.read_text(errors="replace").rsplit(" instance=", 1)[1].split()[0] == instance
+    ]  # fmt: skip
     return found, runner
 
 
