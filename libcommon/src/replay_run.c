@@ -342,6 +342,10 @@ static int wait_for_archivers(struct runner *r, struct rp_error *err)
     if (failed == 0)
         failed = rp_replay_pulse_await(r->pulse, topic, (const char *)ends.data, err);
     r->asked = failed == 0;
+    if (r->asked) {
+        r->trouble.code = RP_OK;
+        r->wait_ms = 0;
+    }
     rp_buf_clear(&ends);
     return failed;
 }

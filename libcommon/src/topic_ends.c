@@ -52,7 +52,7 @@ static int ask(rd_kafka_t *client, rd_kafka_topic_partition_list_t *parts, struc
     rd_kafka_AdminOptions_t *options =
         rp_kafka_admin_options(client, RD_KAFKA_ADMIN_OP_LISTOFFSETS, ASK_MS);
     rd_kafka_error_destroy(rd_kafka_AdminOptions_set_isolation_level(
-        options, RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED));
+        options, RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED));
     rd_kafka_ListOffsets(client, parts, options, queue);
     rd_kafka_AdminOptions_destroy(options);
     /* To find the leaders, and to hear of them. */
@@ -89,6 +89,8 @@ int rp_topic_ends(rd_kafka_t *client, const char *topic, struct rp_buf *out, str
     for (int32_t i = 0; i < n; i++)
         rd_kafka_topic_partition_list_add(parts, topic, i)->offset = RD_KAFKA_OFFSET_SPEC_LATEST;
     int failed = ask(client, parts, err);
+    if (failed != 0 && err->cls == RP_POISON)
+        err->cls = RP_RETRIABLE;
     if (failed == 0)
         failed = write_ends(parts, out, err);
     rd_kafka_topic_partition_list_destroy(parts);

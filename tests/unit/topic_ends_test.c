@@ -51,6 +51,7 @@ static void who_shows_no_such_topic_or_does_not_answer_is_asked_again(void **sta
     rd_kafka_mock_push_request_errors(m->cluster, MOCK_LIST_OFFSETS, 1,
                                       RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
     assert_int_equal(rp_topic_ends(m->producer, "one", &out, &err), -1);
+    assert_int_equal(err.cls, RP_RETRIABLE);
     rp_buf_clear(&out);
     expect(m, "one", "{12}");
 }
