@@ -263,25 +263,6 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
     return failed != 0 ? failed : end_senders(s, partition, err);
 }
 
-int store_tell_ends(struct store *s, const struct store_claim *claims, size_t n,
-                    struct rp_error *err)
-{
-    s->sql.len = 0;
-    if (say(s, err, "UPDATE archive_offset AS o SET seen_end = n.seen_end FROM (VALUES ") != 0)
-        return -1;
-    for (size_t i = 0; i < n; i++)
-        if (say(s, err, "%s(%" PRId32 ", %" PRId64 "::bigint, %" PRId64 "::bigint)",
-                i > 0 ? ", " : "", claims[i].partition, claims[i].epoch, claims[i].seen_end) != 0)
-            return -1;
-    if (say(s, err,
-            ") AS n (partition, epoch, seen_end)"
-            " WHERE o.topic = %s AND o.epoch = n.epoch AND o.partition = n.partition",
-            s->quoted) != 0 ||
-        end_sql(s, err) != 0)
-        return -1;
-    return rp_db_script(s->db, (const char *)s->sql.data, err);
-}
-
 bool store_day_missing(const struct store *s)
 {
     return store_connected(s) && strcmp(rp_db_sqlstate(s->db), "23514") == 0;
@@ -381,10 +362,23 @@ static int say_claims(struct store *s, const struct store_claim *claims, size_t 
     if (say(s, err, "(VALUES ") != 0)
         return -1;
     for (size_t i = 0; i < n; i++)
-        if (say(s, err, "%s(%" PRId32 ", %" PRId64 "::bigint)", i > 0 ? ", " : "",
-                claims[i].partition, claims[i].epoch) != 0)
+        if (say(s, err, "%s(%" PRId32 ", %" PRId64 "::bigint, %" PRId64 "::bigint)",
+                i > 0 ? ", " : "", claims[i].partition, claims[i].epoch, claims[i].seen_end) != 0)
             return -1;
-    return say(s, err, ") AS n (partition, epoch)");
+    return say(s, err, ") AS n (partition, epoch, seen_end)");
+}
+
+int store_tell_ends(struct store *s, const struct store_claim *claims, size_t n,
+                    struct rp_error *err)
+{
+    s->sql.len = 0;
+    if (say(s, err, "UPDATE archive_offset AS o SET seen_end = n.seen_end FROM ") != 0 ||
+        say_claims(s, claims, n, err) != 0 ||
+        say(s, err, " WHERE o.topic = %s AND o.epoch = n.epoch AND o.partition = n.partition",
+            s->quoted) != 0 ||
+        end_sql(s, err) != 0)
+        return -1;
+    return rp_db_script(s->db, (const char *)s->sql.data, err);
 }
 
 /* The table that the letters go into. By the name of their day's partition they pass the trigger of
