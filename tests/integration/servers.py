@@ -170,12 +170,14 @@ class Database:
 
 class Postgres:
     SCRIPT = "postgres"
+    # Tests look in pg_stat_activity for the end of statements that are longer than its 1 KiB.
+    SETTINGS = ["track_activity_query_size=16384"]
 
     def __init__(self, folder, settings=()):
         self.folder = folder
         run_script(
             self.SCRIPT, "start", "--dir", folder, "--owner", os.getpid(),
-            *[argument for setting in settings for argument in ("--set", setting)],
+            *[argument for setting in [*self.SETTINGS, *settings] for argument in ("--set", setting)],
         )  # fmt: skip
         self.dsn = (folder / "dsn").read_text().strip()
 
