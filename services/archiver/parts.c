@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TELL_MS       1000
+#define TELL_AGAIN_MS 30000 /* a zombie's claim may have had it forgotten */
+
 struct part *parts_find(const struct parts *p, int32_t partition)
 {
     for (size_t i = 0; i < p->n; i++)
@@ -47,21 +50,30 @@ void parts_remove(struct parts *p, int32_t partition)
     *part = p->items[--p->n];
 }
 
-int parts_tell_ends(struct parts *p, struct store *store, struct rp_error *err)
+int parts_tell_ends(struct parts *p, struct store *store, int64_t now_mono_ms, struct rp_error *err)
 {
     size_t n = 0;
+    bool again = now_mono_ms >= p->tell_again_mono_ms;
+    if (now_mono_ms < p->tell_mono_ms)
+        return 0;
+    p->tell_mono_ms = now_mono_ms + TELL_MS;
+    if (again)
+        p->tell_again_mono_ms = now_mono_ms + TELL_AGAIN_MS;
     struct store_claim *claims = calloc(p->n + 1, sizeof *claims);
     if (claims == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for partitions");
     for (size_t i = 0; i < p->n; i++) {
         struct part *part = &p->items[i];
-        if (!part->live || part->end <= part->claim.next_offset ||
-            part->end <= part->claim.seen_end)
+        struct store_claim *claim = &part->claim;
+        if (!part->live || part->position != claim->next_offset ||
+            part->end <= claim->next_offset || (part->end <= claim->seen_end && !again))
             continue;
-        part->claim.seen_end = part->end;
-        claims[n++] = part->claim;
+        claim->seen_end = part->end;
+        claims[n++] = *claim;
     }
     int failed = n == 0 ? 0 : store_tell_ends(store, claims, n, err);
+    for (size_t i = 0; i < n && failed == 0; i++)
+        parts_find(p, claims[i].partition)->claim = claims[i];
     free(claims);
     return failed;
 }

@@ -342,7 +342,7 @@ int store_add_day(struct store *s, int64_t day, struct rp_error *err)
 /* Those of the claims whose epoch is still the one we know move on. Their rows of archive_offset
  * are locked by the last statement only, which begins once all data has arrived. */
 #define ADVANCE                                                                                    \
-    "UPDATE archive_offset AS o SET next_offset = n.next_offset, updated_at = now()"               \
+    "UPDATE archive_offset AS o SET next_offset = n.next_offset, seen_end = 0, updated_at = now()" \
     " FROM pg_temp.incoming_claim AS n"                                                            \
     " WHERE o.topic = %s AND o.partition = n.partition AND o.epoch = n.epoch"
 
@@ -366,19 +366,6 @@ static int say_claims(struct store *s, const struct store_claim *claims, size_t 
                 i > 0 ? ", " : "", claims[i].partition, claims[i].epoch, claims[i].seen_end) != 0)
             return -1;
     return say(s, err, ") AS n (partition, epoch, seen_end)");
-}
-
-int store_tell_ends(struct store *s, const struct store_claim *claims, size_t n,
-                    struct rp_error *err)
-{
-    s->sql.len = 0;
-    if (say(s, err, "UPDATE archive_offset AS o SET seen_end = n.seen_end FROM ") != 0 ||
-        say_claims(s, claims, n, err) != 0 ||
-        say(s, err, " WHERE o.topic = %s AND o.epoch = n.epoch AND o.partition = n.partition",
-            s->quoted) != 0 ||
-        end_sql(s, err) != 0)
-        return -1;
-    return rp_db_script(s->db, (const char *)s->sql.data, err);
 }
 
 /* The table that the letters go into. By the name of their day's partition they pass the trigger of
@@ -475,6 +462,25 @@ static void mark_fenced(const PGresult *mine, struct store_claim *claims, size_t
         if (!found)
             claims[i].epoch = 0;
     }
+}
+
+int store_tell_ends(struct store *s, struct store_claim *claims, size_t n, struct rp_error *err)
+{
+    PGresult *told;
+    store_recall(s);
+    s->sql.len = 0;
+    if (say(s, err, "UPDATE archive_offset AS o SET seen_end = n.seen_end FROM ") != 0 ||
+        say_claims(s, claims, n, err) != 0 ||
+        say(s, err,
+            " WHERE o.topic = %s AND o.epoch = n.epoch AND o.partition = n.partition"
+            " RETURNING o.partition",
+            s->quoted) != 0 ||
+        end_sql(s, err) != 0 ||
+        rp_db_query(s->db, (const char *)s->sql.data, 0, NULL, &told, err) != 0)
+        return -1;
+    mark_fenced(told, claims, n);
+    PQclear(told);
+    return 0;
 }
 
 /* Begins a transaction by what `say_...` said. */

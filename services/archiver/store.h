@@ -43,8 +43,9 @@ struct rp_db *store_db(struct store *s);
 RP_NODISCARD int store_claim(struct store *s, const char *topic_id, struct store_claim *claim,
                              struct rp_error *err);
 
-/* Tells others the claims' seen_end. Those that are no longer ours are passed over. */
-RP_NODISCARD int store_tell_ends(struct store *s, const struct store_claim *claims, size_t n,
+/* Tells others the claims' seen_end, until rows are written behind it. Claims that are no longer
+ * ours get epoch 0. */
+RP_NODISCARD int store_tell_ends(struct store *s, struct store_claim *claims, size_t n,
                                  struct rp_error *err);
 
 /* Makes sure of the partition of a day. POISON: the day has no room, since an operator has detached

@@ -27,7 +27,6 @@
 /* A partition that was assigned a moment ago cannot be sought in yet. */
 #define SEEK_AGAIN_MS  INT64_C(50)
 #define TOPIC_AGAIN_MS INT64_C(1000)
-#define TELL_MS        1000
 #define IDLE_POLL_MS   100
 /* The sooner a commit is known, the sooner the next one begins. */
 #define BUSY_POLL_MS 1
@@ -68,7 +67,6 @@ struct worker {
     bool slow;               /* it took the last batch longer than the next one may wait, sent */
     int64_t connect_mono_ms; /* the database is left alone until then */
     int64_t wait_ms;
-    int64_t tell_mono_ms;    /* who waits for the archive is told how far it is, then */
     struct rp_error failure; /* of what the group's callbacks did */
 };
 
@@ -190,6 +188,30 @@ static void tell_lag(struct worker *w, struct part *part)
         rp_series_set(part->lag, high > done ? (double)(high - done) : 0);
 }
 
+static struct lane *other_lane(struct worker *w)
+{
+    return w->filling == w->lanes ? w->lanes + 1 : w->lanes;
+}
+
+static void heed_fences(struct worker *w)
+{
+    for (size_t i = 0; i < w->parts.n; i++)
+        if (w->parts.items[i].live && w->parts.items[i].claim.epoch == 0)
+            fenced(w, &w->parts.items[i]);
+}
+
+/* By the lane that is empty while the writer has nothing; by the other a batch may be under way. */
+static void tell_ends(struct worker *w)
+{
+    struct rp_error err;
+    if (!w->connected || writer_busy(w->writer))
+        return;
+    if (parts_tell_ends(&w->parts, other_lane(w)->store, rp_mono_tick_ms(), &err) != 0)
+        database_failed(w, &err);
+    else
+        heed_fences(w);
+}
+
 /* Waits for the writer, as long as PostgreSQL may have the beginning of the next batch: of that it
  * gets the rest meanwhile, and so both of its processes work. */
 static bool wait_for_writer(struct worker *w)
@@ -217,26 +239,13 @@ static void settle(struct worker *w)
     }
     w->slow = rp_mono_ms() - w->given_mono_ms > SENT_MS;
     w->wait_ms = 0;
-    for (size_t i = 0; i < w->parts.n; i++) {
-        struct part *part = &w->parts.items[i];
-        if (part->live && part->claim.epoch == 0)
-            fenced(w, part);
-        else if (part->live)
-            tell_lag(w, part);
-    }
+    heed_fences(w);
+    for (size_t i = 0; i < w->parts.n; i++)
+        if (w->parts.items[i].live)
+            tell_lag(w, &w->parts.items[i]);
+    tell_ends(w);
     commit_to_kafka(w);
     RP_CRASH_POINT(watched_offsets_after);
-}
-
-static void tell_ends(struct worker *w)
-{
-    struct rp_error err;
-    bool in_hand = writer_busy(w->writer) || batch_rows(w->filling->batch) > 0;
-    if (!w->connected || in_hand || rp_mono_tick_ms() < w->tell_mono_ms)
-        return;
-    w->tell_mono_ms = rp_mono_ms() + TELL_MS;
-    if (parts_tell_ends(&w->parts, w->filling->store, &err) != 0)
-        database_failed(w, &err);
 }
 
 /* The rows of a batch stand behind those of the one before: it is written when that is committed.
@@ -252,7 +261,7 @@ static void write_batch(struct worker *w)
         return;
     }
     w->given_mono_ms = rp_mono_ms();
-    w->filling = w->filling == w->lanes ? w->lanes + 1 : w->lanes;
+    w->filling = other_lane(w);
     RP_CRASH_POINT(batch_given);
 }
 
@@ -421,6 +430,8 @@ static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_err
         w->due_mono_ms = rp_mono_ms() + w->section->linger_ms;
     if (batch_add(w->filling->batch, message, now_ms, err) != 0)
         return -1;
+    if (offset < part->position)
+        part->end = 0; /* the log may have been cut below it */
     part->position = offset + 1;
     part->epoch = epoch;
     return 0;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of its partitions an owner tells those who wait for the archive: on a real PostgreSQL. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "parts.h"
+#include "store_fixture.h"
+
+#define OFFSETS                                                                                    \
+    "SELECT string_agg(concat_ws('/', next_offset, seen_end), ' ' ORDER BY partition)"             \
+    " FROM archive_offset"
+
+/* Both are archived up to 5. */
+static struct store *two_parts(struct part parts[2])
+{
+    struct store *s = open_store("a");
+    for (int32_t i = 0; i < 2; i++) {
+        parts[i] = (struct part){.claim = {.partition = i}, .live = true, .position = 5};
+        claim(s, &parts[i].claim);
+        assert_int_equal(write_rows(s, &parts[i].claim, 5), 5);
+    }
+    return s;
+}
+
+static void tell(struct parts *p, struct store *s, int64_t now_mono_ms)
+{
+    if (parts_tell_ends(p, s, now_mono_ms, &err) != 0)
+        fail_msg("%s", err.text);
+}
+
+static void of_what_has_nothing_in_hand_the_end_is_told(void **state)
+{
+    (void)state;
+    struct part parts[2];
+    struct parts p = {.items = parts, .n = 2};
+    struct store *s = two_parts(parts);
+    tell(&p, s, 1000);
+    expect(OFFSETS, "5/0 5/0"); /* nothing is known of what is behind */
+    parts[0].end = parts[1].end = 8;
+    parts[1].position = 7;
+    tell(&p, s, 1999);
+    expect(OFFSETS, "5/0 5/0"); /* too soon */
+    tell(&p, s, 2000);
+    expect(OFFSETS, "5/8 5/0");
+    assert_int_equal(write_rows(s, &parts[1].claim, 7), 2);
+    tell(&p, s, 3000);
+    expect(OFFSETS, "5/8 7/8");
+    parts[0].position = 9;
+    assert_int_equal(write_rows(s, &parts[0].claim, 9), 4);
+    expect(OFFSETS, "9/0 7/8"); /* where it is now, its rows tell */
+    store_free(s);
+}
+
+static void what_a_zombie_had_forgotten_is_told_again(void **state)
+{
+    (void)state;
+    struct part parts[2];
+    struct parts p = {.items = parts, .n = 2};
+    struct store *s = two_parts(parts), *zombie = open_store("z");
+    struct store_claim taken = {.partition = 1};
+    parts[0].end = parts[1].end = 8;
+    tell(&p, s, 1000);
+    expect(OFFSETS, "5/8 5/8");
+    claim(zombie, &taken);
+    tell(&p, s, 30999);
+    assert_int_equal(parts[1].claim.epoch, 1); /* it is no news yet */
+    tell(&p, s, 32000);
+    assert_int_equal(parts[0].claim.epoch, 1);
+    assert_int_equal(parts[1].claim.epoch, 0);
+    expect(OFFSETS, "5/8 5/0");
+    claim(s, &parts[1].claim);
+    tell(&p, s, 33000);
+    expect(OFFSETS, "5/8 5/8");
+    store_free(s);
+    store_free(zombie);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FRESH(of_what_has_nothing_in_hand_the_end_is_told),
+        FRESH(what_a_zombie_had_forgotten_is_told_again),
+    };
+    return store_fixture_dsn() == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+}
