@@ -363,13 +363,12 @@ static int heed_verdict(struct runner *r, bool *hold, struct rp_error *err)
         .archived = r->news.archived,
     };
     enum rp_replay_verdict verdict = rp_replay_judge(&r->job.options, &standing, why, sizeof why);
-    *hold = verdict == RP_REPLAY_HOLD;
+    *hold = verdict == RP_REPLAY_HOLD || verdict == RP_REPLAY_AWAIT;
     if (verdict == RP_REPLAY_STOP)
         return stop_job(r, why, err);
     if (*hold && wait_for_canaries(r, hold, err) != 0)
         return -1;
-    bool over = r->news.canary_age_ms >= r->job.options.canary_wait_ms;
-    return *hold && r->job.canary_out && over ? wait_for_archivers(r, err) : 0;
+    return *hold && verdict == RP_REPLAY_AWAIT ? wait_for_archivers(r, err) : 0;
 }
 
 static int serve_wishes(struct runner *r, struct rp_error *err)

@@ -31,8 +31,9 @@ static enum rp_replay_verdict judge_canaries(const struct rp_replay_options *o,
         return stop(s, "canaries", why, size);
     if (out < o->canary || s->came_back >= out)
         return RP_REPLAY_SEND;
-    bool had_their_time = s->canary_age_ms >= 0 && s->canary_age_ms >= o->canary_wait_ms;
-    return had_their_time && s->archived ? RP_REPLAY_SEND : RP_REPLAY_HOLD;
+    if (s->canary_age_ms < 0 || s->canary_age_ms < o->canary_wait_ms)
+        return RP_REPLAY_HOLD;
+    return s->archived ? RP_REPLAY_SEND : RP_REPLAY_AWAIT;
 }
 
 enum rp_replay_verdict rp_replay_judge(const struct rp_replay_options *o,

@@ -6,7 +6,7 @@
 
 /* What a job may do next, judged by what came back dead of it so far. Knows no clock. */
 
-enum rp_replay_verdict { RP_REPLAY_SEND, RP_REPLAY_HOLD, RP_REPLAY_STOP };
+enum rp_replay_verdict { RP_REPLAY_SEND, RP_REPLAY_HOLD, RP_REPLAY_AWAIT, RP_REPLAY_STOP };
 
 struct rp_replay_standing {
     int64_t total;
@@ -19,7 +19,8 @@ struct rp_replay_standing {
 
 /* HOLD: the canaries are out, and what becomes of them is not known yet. It is known when they have
  * had their time and what died in it was counted, and before that where all of them came back, or
- * so many that the job is to stop: a success leaves no trace. STOP: `why` says so for people. */
+ * so many that the job is to stop: a success leaves no trace. AWAIT: they have had their time, and
+ * only the count is missing. STOP: `why` says so for people. */
 enum rp_replay_verdict rp_replay_judge(const struct rp_replay_options *o,
                                        const struct rp_replay_standing *s, char *why, size_t size);
 
