@@ -52,7 +52,14 @@ static int say(const struct sockaddr_in *server, const void *data, size_t size)
 {
     const struct linger at_once = {1, 0}; /* or the ports run out */
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)server, sizeof *server) != 0)
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)server, sizeof *server) != 0) {
+        bool interrupted = errno == EINTR; /* by the fuzzer's alarm, as in `hear` */
+        (void)close(fd);
+        fd = -1;
+        if (interrupted)
+            return say(server, data, size);
+    }
+    if (fd < 0)
         abort();
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     (void)!send(fd, data, size, MSG_NOSIGNAL);
