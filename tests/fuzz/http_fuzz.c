@@ -47,20 +47,23 @@ static struct sockaddr_in serve(void)
     return a;
 }
 
+static int connect_to(const struct sockaddr_in *server)
+{
+    for (;;) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && connect(fd, (const struct sockaddr *)server, sizeof *server) == 0)
+            return fd;
+        if (fd < 0 || errno != EINTR) /* by the fuzzer's alarm, as in `hear` */
+            abort();
+        (void)close(fd);
+    }
+}
+
 /* A connection on which all of it is said. */
 static int say(const struct sockaddr_in *server, const void *data, size_t size)
 {
     const struct linger at_once = {1, 0}; /* or the ports run out */
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)server, sizeof *server) != 0) {
-        bool interrupted = errno == EINTR; /* by the fuzzer's alarm, as in `hear` */
-        (void)close(fd);
-        fd = -1;
-        if (interrupted)
-            return say(server, data, size);
-    }
-    if (fd < 0)
-        abort();
+    int fd = connect_to(server);
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     (void)!send(fd, data, size, MSG_NOSIGNAL);
     (void)shutdown(fd, SHUT_WR);
