@@ -50,9 +50,11 @@ void parts_remove(struct parts *p, int32_t partition)
     *part = p->items[--p->n];
 }
 
-int parts_tell_ends(struct parts *p, struct store *store, int64_t now_mono_ms, struct rp_error *err)
+int parts_tell_ends(struct parts *p, struct store *store, int64_t now_mono_ms, bool *out_lost,
+                    struct rp_error *err)
 {
     size_t n = 0;
+    *out_lost = false;
     bool again = now_mono_ms >= p->tell_again_mono_ms;
     if (now_mono_ms < p->tell_mono_ms)
         return 0;
@@ -72,8 +74,10 @@ int parts_tell_ends(struct parts *p, struct store *store, int64_t now_mono_ms, s
         claims[n++] = *claim;
     }
     int failed = n == 0 ? 0 : store_tell_ends(store, claims, n, err);
-    for (size_t i = 0; i < n && failed == 0; i++)
+    for (size_t i = 0; i < n && failed == 0; i++) {
         parts_find(p, claims[i].partition)->claim = claims[i];
+        *out_lost = *out_lost || claims[i].epoch == 0;
+    }
     free(claims);
     return failed;
 }

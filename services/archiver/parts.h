@@ -34,9 +34,10 @@ void parts_remove(struct parts *p, int32_t partition);
 struct part *parts_find(const struct parts *p, int32_t partition);
 /* With nothing of a partition in hand, there are only marks of transactions between its next_offset
  * and the log's end: whoever waits for the archive is told. Cheap: does so once a second at most,
- * and what is no news every 30 s. A partition that is no longer ours gets epoch 0. */
+ * and what is no news every 30 s. A partition that is no longer ours gets epoch 0, and `*out_lost`
+ * says that there is one. */
 RP_NODISCARD int parts_tell_ends(struct parts *p, struct store *store, int64_t now_mono_ms,
-                                 struct rp_error *err);
+                                 bool *out_lost, struct rp_error *err);
 bool parts_all_live(const struct parts *p);
 /* Makes `to` like `from`. */
 RP_NODISCARD int parts_copy(struct parts *to, const struct parts *from, struct rp_error *err);

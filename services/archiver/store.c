@@ -236,8 +236,7 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
         "   AND o.topic_id <> excluded.topic_id THEN 0 ELSE o.next_offset END, seen_end = 0,"
         "  topic_id = coalesce(nullif(excluded.topic_id, ''), o.topic_id),"
         "  owner = excluded.owner, updated_at = now()"
-        /* The outcome of an earlier renewal may be unknown: the epoch is another, and still ours.
-         */
+        /* An earlier renewal's outcome may be unknown: the epoch is another, and still ours. */
         " WHERE $5::bigint = 0 OR o.epoch = $5::bigint OR o.owner = excluded.owner"
         " RETURNING epoch, next_offset";
     char partition[16], epoch[24];
@@ -350,8 +349,7 @@ int store_add_day(struct store *s, int64_t day, struct rp_error *err)
     "COPY pg_temp.incoming_group FROM STDIN (FORMAT binary);"                                      \
     "COPY pg_temp.incoming_claim FROM STDIN (FORMAT binary);"
 
-/* Groups go in by their order, so that two who find the same new ones do not wait for each other.
- */
+/* Groups go in by their order, so two who find the same new ones do not wait for each other. */
 #define ADD_GROUPS                                                                                 \
     "INSERT INTO error_group (fingerprint, task_type, error_class, message)"                       \
     " SELECT * FROM pg_temp.incoming_group ORDER BY fingerprint ON CONFLICT DO NOTHING"

@@ -203,12 +203,13 @@ static void heed_fences(struct worker *w)
 /* By the lane that is empty while the writer has nothing; by the other a batch may be under way. */
 static void tell_ends(struct worker *w)
 {
+    bool lost;
     struct rp_error err;
     if (!w->connected || writer_busy(w->writer))
         return;
-    if (parts_tell_ends(&w->parts, other_lane(w)->store, rp_mono_tick_ms(), &err) != 0)
+    if (parts_tell_ends(&w->parts, other_lane(w)->store, rp_mono_tick_ms(), &lost, &err) != 0)
         database_failed(w, &err);
-    else
+    else if (lost)
         heed_fences(w);
 }
 

@@ -25,10 +25,13 @@ static struct store *two_parts(struct part parts[2])
     return s;
 }
 
-static void tell(struct parts *p, struct store *s, int64_t now_mono_ms)
+/* Whether one is no longer ours. */
+static bool tell(struct parts *p, struct store *s, int64_t now_mono_ms)
 {
-    if (parts_tell_ends(p, s, now_mono_ms, &err) != 0)
+    bool lost;
+    if (parts_tell_ends(p, s, now_mono_ms, &lost, &err) != 0)
         fail_msg("%s", err.text);
+    return lost;
 }
 
 static void of_what_has_nothing_in_hand_the_end_is_told(void **state)
@@ -37,16 +40,16 @@ static void of_what_has_nothing_in_hand_the_end_is_told(void **state)
     struct part parts[2];
     struct parts p = {.items = parts, .n = 2};
     struct store *s = two_parts(parts);
-    tell(&p, s, 1000);
+    (void)tell(&p, s, 1000);
     expect(OFFSETS, "5/0 5/0"); /* nothing is known of what is behind */
     parts[0].end = parts[1].end = 8;
     parts[1].position = 7;
-    tell(&p, s, 1999);
+    (void)tell(&p, s, 1999);
     expect(OFFSETS, "5/0 5/0"); /* too soon */
-    tell(&p, s, 2000);
+    (void)tell(&p, s, 2000);
     expect(OFFSETS, "5/8 5/0");
     assert_int_equal(write_rows(s, &parts[1].claim, 7), 2);
-    tell(&p, s, 3000);
+    (void)tell(&p, s, 3000);
     expect(OFFSETS, "5/8 7/8");
     parts[0].position = 9;
     assert_int_equal(write_rows(s, &parts[0].claim, 9), 4);
@@ -62,17 +65,17 @@ static void what_a_zombie_had_forgotten_is_told_again(void **state)
     struct store *s = two_parts(parts), *zombie = open_store("z");
     struct store_claim taken = {.partition = 1};
     parts[0].end = parts[1].end = 8;
-    tell(&p, s, 1000);
+    (void)tell(&p, s, 1000);
     expect(OFFSETS, "5/8 5/8");
     claim(zombie, &taken);
-    tell(&p, s, 30999);
+    assert_false(tell(&p, s, 30999));
     assert_int_equal(parts[1].claim.epoch, 1); /* it is no news yet */
-    tell(&p, s, 32000);
+    assert_true(tell(&p, s, 32000));
     assert_int_equal(parts[0].claim.epoch, 1);
     assert_int_equal(parts[1].claim.epoch, 0);
     expect(OFFSETS, "5/8 5/0");
     claim(s, &parts[1].claim);
-    tell(&p, s, 33000);
+    assert_false(tell(&p, s, 33000));
     expect(OFFSETS, "5/8 5/8");
     store_free(s);
     store_free(zombie);
