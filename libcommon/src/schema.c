@@ -2,6 +2,7 @@
 #include "schema.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,10 +214,28 @@ static int check_finite(struct rp_schema *s, struct rp_error *err)
 
 /* avro-c returns ENOMEM, too, for a name that is none and for one that is defined twice. What it
  * says for want of memory is that, or nothing. */
-static bool is_no_memory(int rc)
+static bool is_no_memory(int rc, const char *why)
 {
-    const char *why = avro_strerror();
     return rc == ENOMEM && (why[0] == '\0' || strstr(why, "Cannot allocate") != NULL);
+}
+
+/* avro-c has one text for the failures of all threads. */
+static pthread_mutex_t avro_text = PTHREAD_MUTEX_INITIALIZER;
+
+static int read_schema(struct rp_bytes json, avro_schema_t *out, struct rp_error *err)
+{
+    int failed = 0;
+    (void)pthread_mutex_lock(&avro_text);
+    avro_set_error("%s", ""); /* of what failed before */
+    int rc = avro_schema_from_json_length(json.data, json.len, out);
+    if (rc != 0) {
+        *out = NULL;
+        failed = is_no_memory(rc, avro_strerror())
+                     ? rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a schema")
+                     : rp_fail(err, RP_E_SCHEMA, RP_POISON, "no Avro schema: %s", avro_strerror());
+    }
+    (void)pthread_mutex_unlock(&avro_text);
+    return failed;
 }
 
 int rp_schema_parse(struct rp_bytes json, struct rp_schema *out, struct rp_error *err)
@@ -228,16 +247,8 @@ int rp_schema_parse(struct rp_bytes json, struct rp_schema *out, struct rp_error
                        RP_SCHEMA_MAX_BYTES);
     if (json.len == 0)
         return rp_fail(err, RP_E_SCHEMA, RP_POISON, "the schema is empty");
-    if (check_depth(json, err) != 0)
+    if (check_depth(json, err) != 0 || read_schema(json, &out->root, err) != 0)
         return -1;
-    avro_set_error("%s", ""); /* of what failed before */
-    int rc = avro_schema_from_json_length(json.data, json.len, &out->root);
-    if (rc != 0) {
-        out->root = NULL;
-        if (is_no_memory(rc))
-            return rp_fail(err, RP_E_NOMEM, RP_RETRIABLE, "no memory for a schema");
-        return rp_fail(err, RP_E_SCHEMA, RP_POISON, "no Avro schema: %s", avro_strerror());
-    }
     if (walk(out, out->root, err) != 0 || check_finite(out, err) != 0) {
         rp_schema_clear(out);
         return -1;

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -202,6 +203,35 @@ static void a_name_that_is_none_or_comes_twice_is_refused(void **state)
     assert_refused(rp_str("[" FIXED("F") "," FIXED("F") "]"), "no Avro schema: Cannot save");
 }
 
+static void *refuse_again_and_again(void *opaque)
+{
+    const char *because = opaque;
+    static char none[] = "\"nosuch\"", twice[] = "[" FIXED("F") "," FIXED("F") "]";
+    const char *json = because[0] == 'C' ? twice : none;
+    for (int i = 0; i < 2000; i++) {
+        struct rp_schema schema;
+        struct rp_error err;
+        if (rp_schema_parse(rp_str(json), &schema, &err) == 0 || err.cls != RP_POISON ||
+            strstr(err.text, because) == NULL)
+            return opaque;
+    }
+    return NULL;
+}
+
+static void each_thread_is_told_what_is_wrong_with_its_own(void **state)
+{
+    static char *const because[] = {"Cannot save", "nosuch"};
+    pthread_t threads[2];
+    void *fault;
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, refuse_again_and_again, because[i]), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], &fault), 0);
+        assert_null(fault);
+    }
+}
+
 static void want_of_memory_does_not_refuse_a_schema(void **state)
 {
     struct rp_schema schema;
@@ -372,6 +402,7 @@ int main(void)
         cmocka_unit_test(names_take_the_namespace_around_them),
         cmocka_unit_test(what_is_no_schema_is_refused),
         cmocka_unit_test(a_name_that_is_none_or_comes_twice_is_refused),
+        cmocka_unit_test(each_thread_is_told_what_is_wrong_with_its_own),
         cmocka_unit_test(want_of_memory_does_not_refuse_a_schema),
         cmocka_unit_test(a_schema_too_deep_is_refused),
         cmocka_unit_test(a_schema_too_large_is_refused),
