@@ -11,7 +11,7 @@
 #include "clock.h"
 #include "counts.h"
 #include "crash_point.h"
-#include "day.h"
+#include "day_table.h"
 #include "log.h"
 #include "migration.h"
 #include "row.h"
@@ -30,19 +30,11 @@
  * again once it is truncated. */
 #define RENEW_MS INT64_C(3600000)
 
-#define MAX_DAYS 64
-
-struct day {
-    int64_t day;
-    bool by_name; /* letters may go into its partition by its own name */
-};
-
 struct store {
     const char *dsn, *topic, *owner;
     struct rp_db *db;
     char *quoted;              /* the topic, as SQL; while connected */
-    struct day days[MAX_DAYS]; /* there are partitions for them */
-    size_t n_days;
+    struct day_tables days;
     bool sending;        /* a COPY of letters is under way */
     int64_t sending_day; /* their day, or STORE_DAYS */
     bool by_name;        /* it is into that day's partition */
@@ -269,73 +261,15 @@ bool store_day_missing(const struct store *s)
 
 void store_forget_days(struct store *s)
 {
-    s->n_days = 0;
-}
-
-static const struct day *find_day(const struct store *s, int64_t day)
-{
-    for (size_t i = 0; i < s->n_days; i++)
-        if (s->days[i].day == day)
-            return &s->days[i];
-    return NULL;
-}
-
-#define PARTITION_SIZE 40
-static void partition_name(int64_t day, char out[PARTITION_SIZE])
-{
-    char text[DAY_TEXT_SIZE];
-    day_text(day, text);
-    (void)snprintf(out, PARTITION_SIZE, "dead_letter_%.4s%.2s%.2s", text, text + 5, text + 8);
-}
-
-/* Why rows that go into the partition by its name would not be in the archive, or not as they were
- * sent; NULL where they are. */
-#define WHY_NOT_BY_NAME                                                                            \
-    "CASE WHEN NOT has_table_privilege(inhrelid, 'INSERT') THEN 'our role may not insert into it'" \
-    " WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = inhrelid AND tgtype & 7 = 7)"            \
-    " THEN 'it has a trigger BEFORE INSERT FOR EACH ROW' END"
-#define OF_PARTITION(name)                                                                         \
-    " FROM pg_inherits WHERE inhrelid = to_regclass(" name                                         \
-    ") AND inhparent = to_regclass('dead_letter') AND NOT inhdetachpending"
-
-static int look_at_day(struct store *s, int64_t day, struct rp_error *err)
-{
-    char name[PARTITION_SIZE];
-    const char *values[] = {name};
-    PGresult *result;
-    partition_name(day, name);
-    if (rp_db_query(s->db, "SELECT " WHY_NOT_BY_NAME OF_PARTITION("$1"), 1, values, &result,
-                    err) != 0)
-        return -1;
-    if (PQntuples(result) == 0) {
-        PQclear(result);
-        return rp_fail(err, RP_E_POSTGRES, RP_POISON, "%s was detached from dead_letter", name);
-    }
-    bool by_name = PQgetisnull(result, 0, 0);
-    if (!by_name)
-        rp_log(RP_LOG_INFO, "copies-take-longer", rp_f_str("partition", name),
-               rp_f_str("why", PQgetvalue(result, 0, 0)),
-               rp_f_str("effect", "rows go through dead_letter, and its trigger counts them"));
-    PQclear(result);
-    if (s->n_days == MAX_DAYS)
-        store_forget_days(s);
-    s->days[s->n_days++] = (struct day){day, by_name};
-    return 0;
+    s->days.n = 0;
 }
 
 int store_add_day(struct store *s, int64_t day, struct rp_error *err)
 {
-    char text[DAY_TEXT_SIZE];
-    const char *values[] = {text};
-    if (find_day(s, day) != NULL)
+    if (day_tables_find(&s->days, day) != NULL)
         return 0;
     store_recall(s);
-    day_text(day, text);
-    RP_CRASH_POINT(day_before);
-    if (rp_db_query(s->db, "SELECT dead_letter_add_day($1)", 1, values, NULL, err) != 0)
-        return rp_fail_in(err, "cannot make the partition of %s", text);
-    RP_CRASH_POINT(day_after);
-    return look_at_day(s, day, err);
+    return day_tables_add(&s->days, s->db, day, err);
 }
 
 /* Those of the claims whose epoch is still the one we know move on. Their rows of archive_offset
@@ -371,14 +305,14 @@ static int say_claims(struct store *s, const struct store_claim *claims, size_t 
  * counted by us. Who drops a day, or counts it anew, waits for those who write to dead_letter. */
 static int say_table(struct store *s, struct rp_error *err)
 {
-    char name[PARTITION_SIZE];
+    char name[DAY_TABLE_NAME_SIZE];
     if (!s->by_name)
         return say(s, err, "COPY dead_letter (");
-    partition_name(s->sending_day, name);
+    day_table_name(s->sending_day, name);
     return say(s, err,
                "LOCK TABLE ONLY dead_letter IN ROW EXCLUSIVE MODE;"
-               "SELECT pg_temp.fence(count(*), 1)" OF_PARTITION("'%s'") " AND " WHY_NOT_BY_NAME
-               " IS NULL; COPY %s (",
+               "SELECT pg_temp.fence(count(*), 1)" DAY_TABLE_OF("'%s'")
+               " AND " DAY_TABLE_NOT_BY_NAME " IS NULL; COPY %s (",
                name, name);
 }
 
@@ -529,7 +463,7 @@ int store_send(struct store *s, int64_t day, struct rp_bytes letters,
     if (!s->sending) {
         s->sent = 0;
         s->sending_day = day;
-        const struct day *known = find_day(s, day);
+        const struct day_table *known = day_tables_find(&s->days, day);
         s->by_name = known != NULL && known->by_name;
         if (begin(s, say_straight(s, claims, n_claims, err), err) != 0)
             return -1;
