@@ -75,9 +75,8 @@ CREATE TABLE archive_offset (
     partition   integer NOT NULL,
     epoch       bigint NOT NULL,
     next_offset bigint NOT NULL,
-    -- Where the owner last met the log's end with nothing in hand; 0: not yet. What lies between are
-    -- marks of transactions, as far as it saw: it tells how far the archive is, and nobody begins
-    -- to read there.
+    -- Where the owner last met the log's end with nothing in hand; 0: not yet. No dead letter lies
+    -- between, as far as it saw: it tells how far the archive is, and nobody begins to read there.
     seen_end    bigint NOT NULL DEFAULT 0,
     -- The broker's id of the topic, empty where it is not known: a topic that was deleted and
     -- created again begins at 0 again.

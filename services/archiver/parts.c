@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TELL_MS       1000
-#define TELL_AGAIN_MS 30000 /* a zombie's claim may have had it forgotten */
+#define TELL_MS 1000
 
 struct part *parts_find(const struct parts *p, int32_t partition)
 {
@@ -50,25 +49,27 @@ void parts_remove(struct parts *p, int32_t partition)
     *part = p->items[--p->n];
 }
 
+static int64_t archived_to(const struct store_claim *c, int64_t seen_end)
+{
+    return seen_end > c->next_offset ? seen_end : c->next_offset;
+}
+
 int parts_tell_ends(struct parts *p, struct store *store, int64_t now_mono_ms, bool *out_lost,
                     struct rp_error *err)
 {
     size_t n = 0;
     *out_lost = false;
-    bool again = now_mono_ms >= p->tell_again_mono_ms;
     if (now_mono_ms < p->tell_mono_ms)
         return 0;
     p->tell_mono_ms = now_mono_ms + TELL_MS;
-    if (again)
-        p->tell_again_mono_ms = now_mono_ms + TELL_AGAIN_MS;
     struct store_claim *claims = calloc(p->n + 1, sizeof *claims);
     if (claims == NULL)
         return rp_fail(err, RP_E_NOMEM, RP_FATAL, "no memory for partitions");
     for (size_t i = 0; i < p->n; i++) {
         struct part *part = &p->items[i];
         struct store_claim *claim = &part->claim;
-        if (!part->live || part->position != claim->next_offset ||
-            part->end <= claim->next_offset || (part->end <= claim->seen_end && !again))
+        if (!part->live || part->position != claim->next_offset || part->end == 0 ||
+            archived_to(claim, part->end) == archived_to(claim, claim->seen_end))
             continue;
         claim->seen_end = part->end;
         claims[n++] = *claim;

@@ -24,7 +24,7 @@ struct part {
 struct parts {
     struct part *items;
     size_t n, cap;
-    int64_t tell_mono_ms, tell_again_mono_ms; /* of parts_tell_ends */
+    int64_t tell_mono_ms; /* of parts_tell_ends */
 };
 
 RP_NODISCARD int parts_add(struct parts *p, int32_t partition, struct metrics_archiver *metrics,
@@ -32,10 +32,9 @@ RP_NODISCARD int parts_add(struct parts *p, int32_t partition, struct metrics_ar
 void parts_remove(struct parts *p, int32_t partition);
 /* NULL where it is not assigned. */
 struct part *parts_find(const struct parts *p, int32_t partition);
-/* With nothing of a partition in hand, there are only marks of transactions between its next_offset
- * and the log's end: whoever waits for the archive is told. Cheap: does so once a second at most,
- * and what is no news every 30 s. A partition that is no longer ours gets epoch 0, and `*out_lost`
- * says that there is one. */
+/* With nothing of a partition in hand, no dead letter lies between its next_offset and the log's
+ * end: whoever waits for the archive is told. Cheap: does so once a second at most. A partition
+ * that is no longer ours gets epoch 0, and `*out_lost` says that there is one. */
 RP_NODISCARD int parts_tell_ends(struct parts *p, struct store *store, int64_t now_mono_ms,
                                  bool *out_lost, struct rp_error *err);
 bool parts_all_live(const struct parts *p);

@@ -217,6 +217,9 @@ static int end_senders(struct store *s, const char *partition, struct rp_error *
     return rp_db_query(s->db, sql, 2, values, NULL, err);
 }
 
+#define ANOTHER_TOPIC                                                                              \
+    "o.topic_id <> '' AND excluded.topic_id <> '' AND o.topic_id <> excluded.topic_id"
+
 int store_claim(struct store *s, const char *topic_id, struct store_claim *claim,
                 struct rp_error *err)
 {
@@ -224,13 +227,13 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
         "INSERT INTO archive_offset AS o (topic, partition, epoch, next_offset, topic_id, owner)"
         " VALUES ($1, $2, 1, 0, $3, $4)"
         " ON CONFLICT (topic, partition) DO UPDATE SET epoch = o.epoch + 1,"
-        "  next_offset = CASE WHEN o.topic_id <> '' AND excluded.topic_id <> ''"
-        "   AND o.topic_id <> excluded.topic_id THEN 0 ELSE o.next_offset END, seen_end = 0,"
+        "  next_offset = CASE WHEN " ANOTHER_TOPIC " THEN 0 ELSE o.next_offset END,"
+        "  seen_end = CASE WHEN " ANOTHER_TOPIC " THEN 0 ELSE o.seen_end END,"
         "  topic_id = coalesce(nullif(excluded.topic_id, ''), o.topic_id),"
         "  owner = excluded.owner, updated_at = now()"
         /* An earlier renewal's outcome may be unknown: the epoch is another, and still ours. */
         " WHERE $5::bigint = 0 OR o.epoch = $5::bigint OR o.owner = excluded.owner"
-        " RETURNING epoch, next_offset";
+        " RETURNING epoch, next_offset, seen_end";
     char partition[16], epoch[24];
     PGresult *result;
     store_recall(s);
@@ -245,7 +248,7 @@ int store_claim(struct store *s, const char *topic_id, struct store_claim *claim
     if (PQntuples(result) == 1) {
         claim->epoch = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
         claim->next_offset = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
-        claim->seen_end = 0;
+        claim->seen_end = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
     } else {
         failed =
             rp_fail(err, RP_E_FENCED, RP_RETRIABLE, "partition %s has a newer owner", partition);

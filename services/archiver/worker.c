@@ -431,8 +431,8 @@ static int take_row(struct worker *w, rd_kafka_message_t *message, struct rp_err
         w->due_mono_ms = rp_mono_ms() + w->section->linger_ms;
     if (batch_add(w->filling->batch, message, now_ms, err) != 0)
         return -1;
-    if (offset < part->position)
-        part->end = 0; /* the log may have been cut below it */
+    if (offset < part->end)
+        part->end = 0; /* the log was cut */
     part->position = offset + 1;
     part->epoch = epoch;
     return 0;

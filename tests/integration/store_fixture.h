@@ -24,6 +24,10 @@ struct rp_db *store_fixture_db(void);
 /* The first column of the first and only row; `expect` on a connection of its own. */
 void answers(struct rp_db *db, const char *sql, const char *expected);
 void expect(const char *sql, const char *expected);
+/* How far each partition is: "NEXT/SEEN-END ...". */
+#define OFFSETS                                                                                    \
+    "SELECT string_agg(concat_ws('/', next_offset, seen_end), ' ' ORDER BY partition)"             \
+    " FROM archive_offset"
 
 /* For the set-up of a test. */
 int empty_database(void **state);
