@@ -19,7 +19,7 @@ struct rp_replay_news {
     double rate;           /* tasks/s; 0: no limit */
     int64_t came_back;     /* dead letters that came of this job, when they were counted last */
     int64_t canary_age_ms; /* then: since the last canary went out; -1: they did not all go yet */
-    bool archived;         /* then: as far as rp_replay_pulse_await says; false: it said nothing */
+    bool archived;         /* then: the archive had all that rp_replay_pulse_await asks for */
 };
 
 RP_NODISCARD int rp_replay_pulse_start(const char *dsn, const struct rp_replay_job *job,

@@ -329,25 +329,38 @@ static int wait_for_canaries(struct runner *r, bool *hold, struct rp_error *err)
     return 0;
 }
 
+static void wait_a_while(struct runner *r)
+{
+    r->wait_ms = r->wait_ms == 0 ? FIRST_WAIT_MS : 2 * r->wait_ms;
+    if (r->wait_ms > LAST_WAIT_MS)
+        r->wait_ms = LAST_WAIT_MS;
+    r->again_mono_ms = rp_mono_ms() + r->wait_ms;
+    show(r, true);
+}
+
+static void all_is_well(struct runner *r)
+{
+    r->trouble.code = RP_OK;
+    r->wait_ms = 0;
+}
+
 /* The canaries had their time. What became of them counts once the archivers have read all that had
- * died by then. */
-static int wait_for_archivers(struct runner *r, struct rp_error *err)
+ * died by then. Nothing is under way that a failure would make doubtful. */
+static int ask_for_ends(struct runner *r, struct rp_error *err)
 {
     const char *topic = r->run->config->topics.dead_letter;
     struct rp_buf ends = {0};
-    r->what = "waiting for the archivers to read what died meanwhile";
-    if (r->asked)
-        return 0;
+    r->what = "asking where the dead letters end";
     int failed = rp_replay_sender_dead_ends(r->sender, &ends, err);
     if (failed == 0)
         failed = rp_replay_pulse_await(r->pulse, topic, (const char *)ends.data, err);
-    r->asked = failed == 0;
-    if (r->asked) {
-        r->trouble.code = RP_OK;
-        r->wait_ms = 0;
-    }
     rp_buf_clear(&ends);
-    return failed;
+    r->asked = failed == 0;
+    if (failed == 0 || err->cls != RP_RETRIABLE)
+        return failed;
+    r->trouble = *err;
+    wait_a_while(r);
+    return 0;
 }
 
 /* *hold: nothing is to be sent now. */
@@ -368,7 +381,14 @@ static int heed_verdict(struct runner *r, bool *hold, struct rp_error *err)
         return stop_job(r, why, err);
     if (*hold && wait_for_canaries(r, hold, err) != 0)
         return -1;
-    return *hold && verdict == RP_REPLAY_AWAIT ? wait_for_archivers(r, err) : 0;
+    if (!*hold)
+        return 0;
+    if (verdict == RP_REPLAY_AWAIT && !r->asked)
+        return ask_for_ends(r, err);
+    if (verdict == RP_REPLAY_AWAIT)
+        r->what = "waiting for the archivers to read what died meanwhile";
+    all_is_well(r);
+    return 0;
 }
 
 static int serve_wishes(struct runner *r, struct rp_error *err)
@@ -403,8 +423,7 @@ static int send_some(struct runner *r, struct rp_error *err)
         r->unmarked_mono_ms = rp_mono_ms();
     if (rp_replay_sender_send(r->sender, &r->next, until, &sent, err) != 0)
         return -1;
-    r->trouble.code = RP_OK;
-    r->wait_ms = 0;
+    all_is_well(r);
     rp_pace_take(&r->pace, sent);
     return serve_marks(r, err);
 }
@@ -462,15 +481,6 @@ static void fail_job(struct runner *r, const struct rp_error *err)
     r->trouble.code = RP_OK;
     r->again_mono_ms = 0;
     limit_settling(r);
-}
-
-static void wait_a_while(struct runner *r)
-{
-    r->wait_ms = r->wait_ms == 0 ? FIRST_WAIT_MS : 2 * r->wait_ms;
-    if (r->wait_ms > LAST_WAIT_MS)
-        r->wait_ms = LAST_WAIT_MS;
-    r->again_mono_ms = rp_mono_ms() + r->wait_ms;
-    show(r, true);
 }
 
 /* What was under way may or may not be done. All of it is found out again. */
