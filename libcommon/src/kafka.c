@@ -468,6 +468,18 @@ void rp_kafka_ask_offsets(rd_kafka_t *client, const char *group,
     rd_kafka_AdminOptions_destroy(options);
 }
 
+void rp_kafka_ask_ends(rd_kafka_t *client, rd_kafka_topic_partition_list_t *parts,
+                       rd_kafka_IsolationLevel_t isolation, int timeout_ms, rd_kafka_queue_t *queue)
+{
+    rd_kafka_AdminOptions_t *options =
+        rp_kafka_admin_options(client, RD_KAFKA_ADMIN_OP_LISTOFFSETS, timeout_ms);
+    rd_kafka_error_destroy(rd_kafka_AdminOptions_set_isolation_level(options, isolation));
+    for (int i = 0; i < parts->cnt; i++)
+        parts->elems[i].offset = RD_KAFKA_OFFSET_SPEC_LATEST;
+    rd_kafka_ListOffsets(client, parts, options, queue);
+    rd_kafka_AdminOptions_destroy(options);
+}
+
 int rp_kafka_read_offsets(rd_kafka_event_t *event, const rd_kafka_topic_partition_list_t **out,
                           struct rp_error *err)
 {

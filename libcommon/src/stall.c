@@ -30,18 +30,12 @@ static void ask(struct rp_stall *s, rd_kafka_t *consumer,
     rd_kafka_topic_partition_list_t *asked = rd_kafka_topic_partition_list_new(parts->cnt);
     for (int i = 0; i < parts->cnt; i++)
         if (parts->elems[i].opaque != NULL)
-            rd_kafka_topic_partition_list_add(asked, parts->elems[i].topic,
-                                              parts->elems[i].partition)
-                ->offset = RD_KAFKA_OFFSET_SPEC_LATEST;
+            (void)rd_kafka_topic_partition_list_add(asked, parts->elems[i].topic,
+                                                    parts->elems[i].partition);
     if (asked->cnt > 0) {
-        rd_kafka_AdminOptions_t *options =
-            rp_kafka_admin_options(consumer, RD_KAFKA_ADMIN_OP_LISTOFFSETS, ANSWER_MS);
-        /* What a transaction under way has written is not to come yet. */
-        rd_kafka_error_destroy(rd_kafka_AdminOptions_set_isolation_level(
-            options, RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED));
         s->answer = rd_kafka_queue_new(consumer);
-        rd_kafka_ListOffsets(consumer, asked, options, s->answer);
-        rd_kafka_AdminOptions_destroy(options);
+        rp_kafka_ask_ends(consumer, asked, RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED, ANSWER_MS,
+                          s->answer);
     }
     rd_kafka_topic_partition_list_destroy(asked);
 }

@@ -28,18 +28,19 @@ static int count_partitions(rd_kafka_t *client, const char *topic, int *out, str
 static int take_answer(rd_kafka_event_t *event, rd_kafka_topic_partition_list_t *parts,
                        struct rp_error *err)
 {
+    static const char doing[] = "asking where a topic's partitions end";
     size_t n = 0;
     if (event == NULL)
-        return rp_kafka_fail(err, RD_KAFKA_RESP_ERR__TIMED_OUT, parts->elems[0].topic);
+        return rp_kafka_fail(err, RD_KAFKA_RESP_ERR__TIMED_OUT, doing);
     if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return rp_kafka_fail(err, rd_kafka_event_error(event), parts->elems[0].topic);
+        return rp_kafka_fail(err, rd_kafka_event_error(event), doing);
     const rd_kafka_ListOffsetsResultInfo_t **infos =
         rd_kafka_ListOffsets_result_infos(rd_kafka_event_ListOffsets_result(event), &n);
     for (size_t i = 0; i < n; i++) {
         const rd_kafka_topic_partition_t *end =
             rd_kafka_ListOffsetsResultInfo_topic_partition(infos[i]);
         if (end->err != RD_KAFKA_RESP_ERR_NO_ERROR)
-            return rp_kafka_fail(err, end->err, end->topic);
+            return rp_kafka_fail(err, end->err, doing);
         (void)rd_kafka_topic_partition_list_set_offset(parts, end->topic, end->partition,
                                                        end->offset);
     }
@@ -49,13 +50,7 @@ static int take_answer(rd_kafka_event_t *event, rd_kafka_topic_partition_list_t 
 static int ask(rd_kafka_t *client, rd_kafka_topic_partition_list_t *parts, struct rp_error *err)
 {
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
-    rd_kafka_AdminOptions_t *options =
-        rp_kafka_admin_options(client, RD_KAFKA_ADMIN_OP_LISTOFFSETS, ASK_MS);
-    rd_kafka_error_destroy(rd_kafka_AdminOptions_set_isolation_level(
-        options, RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED));
-    rd_kafka_ListOffsets(client, parts, options, queue);
-    rd_kafka_AdminOptions_destroy(options);
-    /* To find the leaders, and to hear of them. */
+    rp_kafka_ask_ends(client, parts, RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED, ASK_MS, queue);
     rd_kafka_event_t *event = rd_kafka_queue_poll(queue, 2 * ASK_MS);
     int failed = take_answer(event, parts, err);
     if (event != NULL)
@@ -87,7 +82,7 @@ int rp_topic_ends(rd_kafka_t *client, const char *topic, struct rp_buf *out, str
         return -1;
     rd_kafka_topic_partition_list_t *parts = rd_kafka_topic_partition_list_new(n);
     for (int32_t i = 0; i < n; i++)
-        rd_kafka_topic_partition_list_add(parts, topic, i)->offset = RD_KAFKA_OFFSET_SPEC_LATEST;
+        (void)rd_kafka_topic_partition_list_add(parts, topic, i);
     int failed = ask(client, parts, err);
     if (failed != 0 && err->cls == RP_POISON)
         err->cls = RP_RETRIABLE;
