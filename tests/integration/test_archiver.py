@@ -125,7 +125,7 @@ def archive(new_pipeline):
     return Archive(new_pipeline, "archive")
 
 
-@pytest.mark.parametrize("test", ["parts_test", "store_test", "store_rows_test"])
+@pytest.mark.parametrize("test", ["parts_test", "pulse_test", "store_test", "store_rows_test"])
 def test_the_store(postgres, test):
     run_unit_tests(test, postgres)
 
