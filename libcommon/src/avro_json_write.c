@@ -248,7 +248,7 @@ static int write_record(struct writer *w, avro_schema_t type, json_t *json)
     }
     json_object_foreach(json, name, value)
     {
-        if (avro_schema_record_field_get_index(type, name) < 0)
+        if (rp_schema_field_index(type, name) < 0)
             return rp_fail(w->err, RP_E_INVALID, RP_POISON, "%.80s is no field of the schema",
                            name);
     }

@@ -282,7 +282,7 @@ static int emit_defaults(struct compiler *c, avro_schema_t record, const struct 
 {
     for (size_t i = 0; i < shape->n_fields; i++) {
         const struct rp_shape_field *f = &shape->fields[i];
-        if (avro_schema_record_field_get_index(record, f->name) >= 0)
+        if (rp_schema_field_index(record, f->name) >= 0)
             continue;
         size_t up = push_path(c, f->name);
         if (!rp_shape_has_default(f))

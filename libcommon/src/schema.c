@@ -238,6 +238,15 @@ static int read_schema(struct rp_bytes json, avro_schema_t *out, struct rp_error
     return failed;
 }
 
+/* Where there is none, avro-c says so in its text. */
+int rp_schema_field_index(avro_schema_t record, const char *name)
+{
+    (void)pthread_mutex_lock(&avro_text);
+    int index = avro_schema_record_field_get_index(record, name);
+    (void)pthread_mutex_unlock(&avro_text);
+    return index;
+}
+
 int rp_schema_parse(struct rp_bytes json, struct rp_schema *out, struct rp_error *err)
 {
     *out = (struct rp_schema){0};

@@ -27,6 +27,9 @@ struct rp_schema {
 RP_NODISCARD int rp_schema_parse(struct rp_bytes json, struct rp_schema *out, struct rp_error *err);
 void rp_schema_clear(struct rp_schema *schema);
 
+/* Which field of the record has this name; -1: none. */
+int rp_schema_field_index(avro_schema_t record, const char *name);
+
 /* What a link stands for; any other type stands for itself. */
 avro_schema_t rp_schema_resolve(avro_schema_t type);
 
