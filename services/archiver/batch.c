@@ -244,7 +244,6 @@ static size_t claims_of(struct batch *b, size_t first, size_t n, const struct pa
         if (at == n_claims)
             b->claims[n_claims++] = part->claim;
         b->claims[at].next_offset = m->offset + 1;
-        b->claims[at].seen_end = 0; /* as store_write has it */
     }
     return n_claims;
 }

@@ -33,7 +33,7 @@
 struct store {
     const char *dsn, *topic, *owner;
     struct rp_db *db;
-    char *quoted;              /* the topic, as SQL; while connected */
+    char *quoted; /* the topic, as SQL; while connected */
     struct day_tables days;
     bool sending;        /* a COPY of letters is under way */
     int64_t sending_day; /* their day, or STORE_DAYS */
@@ -515,8 +515,8 @@ static int write_staged(struct store *s, const struct store_rows *rows, struct s
     return 0;
 }
 
-int store_write(struct store *s, const struct store_rows *rows, struct store_claim *claims,
-                size_t n_claims, int64_t *out_added, struct rp_error *err)
+static int write_any(struct store *s, const struct store_rows *rows, struct store_claim *claims,
+                     size_t n_claims, int64_t *out_added, struct rp_error *err)
 {
     if (rows->straight) {
         *out_added = (int64_t)rows->n;
@@ -532,4 +532,14 @@ int store_write(struct store *s, const struct store_rows *rows, struct store_cla
     if (!rows->replayed || !store_connected(s) || !rp_db_contended(s->db))
         return -1;
     return write_staged(s, rows, claims, n_claims, out_added, err); /* it waits for nobody now */
+}
+
+int store_write(struct store *s, const struct store_rows *rows, struct store_claim *claims,
+                size_t n_claims, int64_t *out_added, struct rp_error *err)
+{
+    if (write_any(s, rows, claims, n_claims, out_added, err) != 0)
+        return -1;
+    for (size_t i = 0; i < n_claims; i++)
+        claims[i].seen_end = 0;
+    return 0;
 }

@@ -87,10 +87,11 @@ bool store_push(struct store *s);
 void store_recall(struct store *s);
 
 /* Commits rows of row_write, which belong to the partitions of `claims`, together with the claims'
- * next_offset. The rows of claims that are no longer ours, whose epoch is set to 0 here, are left
- * out. A dead letter that a replay led to is linked to the one that was replayed, and that one is
- * marked as come back, in the same transaction. `*out_added` is how many rows are new: one that the
- * archive has already is passed over. POISON: the data was refused, and nothing was written. */
+ * next_offset; seen_end is 0 then, here as well. The rows of claims that are no longer ours, whose
+ * epoch is set to 0 here, are left out. A dead letter that a replay led to is linked to the one
+ * that was replayed, and that one is marked as come back, in the same transaction. `*out_added` is
+ * how many rows are new: one that the archive has already is passed over. POISON: the data was
+ * refused, and nothing was written. */
 RP_NODISCARD int store_write(struct store *s, const struct store_rows *rows,
                              struct store_claim *claims, size_t n_claims, int64_t *out_added,
                              struct rp_error *err);

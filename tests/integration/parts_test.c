@@ -49,7 +49,13 @@ static void of_what_has_nothing_in_hand_the_end_is_told(void **state)
     expect(OFFSETS, "5/8 7/8");
     parts[0].position = 9;
     assert_int_equal(write_rows(s, &parts[0].claim, 9), 4);
-    expect(OFFSETS, "9/0 7/8"); /* where it is now, its rows tell */
+    expect(OFFSETS, "9/0 7/8"); /* where it is now, its rows tell, */
+    parts[1].end = 10;
+    (void)tell(&p, s, 4000);
+    assert_int_equal(write_rows(s, &parts[1].claim, 8), 1);
+    parts[1].position = 8;
+    (void)tell(&p, s, 5000);
+    expect(OFFSETS, "9/0 8/10"); /* and an end that was told before is told anew */
     store_free(s);
 }
 
