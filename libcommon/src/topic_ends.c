@@ -28,7 +28,7 @@ static int count_partitions(rd_kafka_t *client, const char *topic, int *out, str
 static int take_answer(rd_kafka_event_t *event, rd_kafka_topic_partition_list_t *parts,
                        struct rp_error *err)
 {
-    static const char doing[] = "asking where a topic's partitions end";
+    static const char doing[] = "asking where its partitions end";
     size_t n = 0;
     if (event == NULL)
         return rp_kafka_fail(err, RD_KAFKA_RESP_ERR__TIMED_OUT, doing);
@@ -84,6 +84,8 @@ int rp_topic_ends(rd_kafka_t *client, const char *topic, struct rp_buf *out, str
     for (int32_t i = 0; i < n; i++)
         (void)rd_kafka_topic_partition_list_add(parts, topic, i);
     int failed = ask(client, parts, err);
+    if (failed != 0)
+        (void)rp_fail_in(err, "%s", topic);
     if (failed != 0 && err->cls == RP_POISON)
         err->cls = RP_RETRIABLE;
     if (failed == 0)

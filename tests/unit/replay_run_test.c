@@ -44,6 +44,8 @@ void __wrap_rp_replay_pulse_stop(struct rp_replay_pulse *p);
 struct rp_replay_news __wrap_rp_replay_pulse_news(struct rp_replay_pulse *p);
 static struct rp_replay_news news;
 static int ends_unknown; /* so often */
+static int n_opened;     /* the sender */
+static int opened_first; /* by the first question for ends */
 
 /* Once somebody waits for the archive, PostgreSQL is away until then, and the archive is there some
  * seconds later. */
@@ -92,6 +94,9 @@ int __wrap_rp_replay_sender_dead_ends(struct rp_replay_sender *s, struct rp_buf 
                                       struct rp_error *err)
 {
     (void)s;
+    if (opened_first == 0)
+        opened_first = n_opened;
+    assert_true(n_opened == opened_first || pg_failed()); /* nothing is begun anew for a question */
     if (ends_unknown > 0) {
         ends_unknown--;
         return rp_fail(err, RP_E_IO, RP_RETRIABLE, "not now");
@@ -159,6 +164,7 @@ int __wrap_rp_replay_sender_open(struct rp_replay_sender *s, int64_t *out_next,
 {
     (void)s;
     (void)err;
+    n_opened++;
     *out_next = out_to > 0 ? out_to : -1;
     return 0;
 }
@@ -228,6 +234,7 @@ static int run_once(const struct course *c, struct rp_error *err)
     news = c->news;
     ends_unknown = 2;
     await_mono_ms = 0;
+    n_opened = opened_first = 0;
     out_to = 0;
     now_mono_ms = 1000;
     clock_call(LONG_MS, stop_waiting);
