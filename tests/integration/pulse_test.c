@@ -73,8 +73,12 @@ static void the_archive_is_there_once_each_partition_is(void **state)
         read_mono_ms[i] = news_after(pulses[i], begun_mono_ms).read_mono_ms;
     for (int i = 0; i < N; i++) {
         struct rp_replay_news news = news_after(pulses[i], read_mono_ms[i]);
-        if (news.archived != cases[i].archived)
-            fail_msg("%s", cases[i].ends);
+        /* A count that took long is not made anew at once. */
+        for (int left = 20; news.archived != cases[i].archived; left--) {
+            if (left == 0 || news.archived)
+                fail_msg("case %d", i);
+            news = news_after(pulses[i], news.read_mono_ms);
+        }
         assert_int_equal(news.came_back, 0);
         assert_in_range(news.canary_age_ms, 60000, 120000);
         rp_replay_pulse_stop(pulses[i]);
