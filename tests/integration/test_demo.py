@@ -108,7 +108,7 @@ def test_the_demo_without_java_accounts_for_every_task_too(start):
     run.assert_nothing_is_left()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_an_interrupted_demo_leaves_nothing_behind(start):
     run = start()
     run.read_until("00:03", 60)
@@ -118,7 +118,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(start):
     run.assert_nothing_is_left()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_a_killed_demo_leaves_nothing_behind(start):
     run = start()
     run.read_until("00:03", 60)
