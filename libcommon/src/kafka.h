@@ -114,9 +114,9 @@ RP_NODISCARD int rp_kafka_read_offsets(rd_kafka_event_t *event,
                                        const rd_kafka_topic_partition_list_t **out,
                                        struct rp_error *err);
 
-/* Asks where the partitions' logs end, whatever their offsets were; the answer, an event of ListOffsets, goes to `queue`. It may
- * take twice `timeout_ms`: to find the leaders, and to hear of them. READ_COMMITTED: what a
- * transaction under way has written is not to come yet. */
+/* Asks where the partitions' logs end, whatever their offsets were; the answer, an event of
+ * ListOffsets, goes to `queue`. It may take twice `timeout_ms`: to find the leaders, and to hear of
+ * them. READ_COMMITTED: what a transaction under way has written is not to come yet. */
 void rp_kafka_ask_ends(rd_kafka_t *client, rd_kafka_topic_partition_list_t *parts,
                        rd_kafka_IsolationLevel_t isolation, int timeout_ms,
                        rd_kafka_queue_t *queue);

@@ -70,7 +70,7 @@ static int walk_record(struct rp_schema *s, avro_schema_t type, struct rp_error 
     for (size_t i = 0; i < n; i++) {
         const char *name = avro_schema_record_field_name(type, (int)i);
         /* By name, avro-c finds the last of two; by index, each. */
-        if (avro_schema_record_field_get_index(type, name) != (int)i)
+        if (rp_schema_field_index(type, name) != (int)i)
             return rp_fail(err, RP_E_SCHEMA, RP_POISON, "record %s has two fields %s",
                            avro_schema_name(type), name);
         if (walk(s, avro_schema_record_field_get_by_index(type, (int)i), err) != 0)
